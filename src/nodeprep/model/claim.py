@@ -1,0 +1,168 @@
+"""Claims: what must be true on a node. One class per kind, told apart by `kind`.
+
+A role states its claims in `vars/main.yml` as the list `<role>_claims`. Common to all kinds:
+
+    kind     one of the classes below
+    name     what the claim is about: a package, a path, a sysctl key, a unit, …
+    applies  false only because the profile says that the node lacks the thing; `why` says so
+    source   where the wanted value comes from (a fact, a vendor's page, the inventory)
+    notify   handlers that Ansible runs when the claim had to be converged
+    each     a list of mappings: the claim is repeated once per mapping, merged over it
+
+A claim is identified on a node by `<role>/<kind>:<name>`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, field_validator, model_validator
+
+from nodeprep.model.base import Frozen
+
+Presence = Literal["present", "absent"]
+Mode = Annotated[str, Field(pattern=r"^0[0-7]{3,4}$")]
+
+
+class _Claim(Frozen):
+    """What every kind has. `role` is filled in by the compiler."""
+
+    role: str = ""
+    name: str = Field(min_length=1)
+    applies: bool = True
+    why: str = ""
+    source: str = ""
+    notify: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return f"{self.role}/{self.kind}:{self.name}"  # type: ignore[attr-defined]
+
+    @field_validator("notify", mode="before")
+    @classmethod
+    def _one_handler_is_a_list(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _inapplicable_says_why(self) -> _Claim:
+        if not self.applies and not self.why:
+            raise ValueError("a claim that does not apply must say why (key `why`)")
+        return self
+
+
+class Package(_Claim):
+    """A Debian package: installed (at `version` exactly, when given), and held or not."""
+
+    kind: Literal["package"] = "package"
+    version: str | None = None
+    held: bool | None = None
+    state: Presence = "present"
+
+
+class File(_Claim):
+    """A regular file. Text comes from `content`, or from a `template` of the role.
+
+    The compiler renders templates: in a compiled document `template` is kept for Ansible,
+    `sha256` is set, and `content` is the rendered text, or empty when `secret`.
+    """
+
+    kind: Literal["file"] = "file"
+    content: str | None = None
+    template: str | None = None
+    sha256: str | None = None
+    mode: Mode = "0644"
+    owner: str = "root"
+    group: str = "root"
+    state: Presence = "present"
+    secret: bool = False
+
+
+class Directory(_Claim):
+    """A directory."""
+
+    kind: Literal["directory"] = "directory"
+    mode: Mode = "0755"
+    owner: str = "root"
+    group: str = "root"
+
+
+class Link(_Claim):
+    """A symbolic link to `target`."""
+
+    kind: Literal["link"] = "link"
+    target: str
+
+
+class Sysctl(_Claim):
+    """A kernel parameter: the running value and the one that the next boot will set."""
+
+    kind: Literal["sysctl"] = "sysctl"
+    value: str
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        return str(int(value)) if isinstance(value, bool | int) else value
+
+
+class Service(_Claim):
+    """A systemd unit (with its suffix). An attribute left out is not claimed."""
+
+    kind: Literal["service"] = "service"
+    enabled: bool | None = None
+    active: bool | None = None
+    masked: bool | None = None
+
+
+class Module(_Claim):
+    """A kernel module, loaded or not. (That it loads at boot is a claim on a file.)"""
+
+    kind: Literal["module"] = "module"
+    loaded: bool = True
+
+
+class Mount(_Claim):
+    """A mounted filesystem. `options` must be among those in force; read without touching it."""
+
+    kind: Literal["mount"] = "mount"
+    device: str
+    fstype: str
+    options: tuple[str, ...] = ()
+
+
+class Governor(_Claim):
+    """The frequency governor of every CPU (`name` is `cpu`)."""
+
+    kind: Literal["governor"] = "governor"
+    value: str
+
+
+class Gpu(_Claim):
+    """One setting that every GPU must have. `name` is a field of `hardware.Gpu`."""
+
+    kind: Literal["gpu"] = "gpu"
+    value: str | int | bool
+
+
+class Output(_Claim):
+    """What a read-only command prints: `expect` is a regular expression searched in it.
+
+    For facts that only a tool can tell. `argv` runs as root; it must change nothing.
+    """
+
+    kind: Literal["output"] = "output"
+    argv: tuple[str, ...] = Field(min_length=1)
+    expect: str
+    timeout_s: int = Field(default=20, ge=1, le=300)
+
+
+Claim = Annotated[
+    Package | File | Directory | Link | Sysctl | Service | Module | Mount | Governor | Gpu | Output,
+    Field(discriminator="kind"),
+]
+KINDS: tuple[str, ...] = (
+    "package", "directory", "file", "link", "sysctl", "module", "service", "mount",
+    "governor", "gpu", "output",
+)  # fmt: skip
+CLAIM: TypeAdapter[Claim] = TypeAdapter(Claim)
+CLAIMS: TypeAdapter[tuple[Claim, ...]] = TypeAdapter(tuple[Claim, ...])

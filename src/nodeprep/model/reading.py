@@ -1,0 +1,55 @@
+"""Readings: what the reader brought back from one node in one round trip. It never judges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nodeprep.model.base import Frozen
+from nodeprep.model.hardware import Hardware
+
+
+class Reading(Frozen):
+    """What was found about one claim. `error` is set when it could not be measured: unknown.
+
+    `data`, by kind (a key is absent or None when it does not exist on the node):
+
+        package    version: str | None (None: not installed), held: bool, error of dpkg if any
+        file       exists, sha256, mode "0644", owner, group, content (text up to 64 KiB, only when
+                   sha256 differs from the wanted one and the claim is not secret)
+        directory  exists, mode, owner, group
+        link       exists, target
+        sysctl     running: str | None, persisted: str | None, persisted_in: path
+        service    load_state, enabled (is-enabled's word), active (ActiveState), sub
+        module     loaded: bool, builtin: bool
+        mount      mounted: bool, device, fstype, options: list[str], automount: bool
+        governor   values: {"performance": 64, …}; empty when there is no cpufreq
+        gpu        values: {pci_address: value}
+        output     rc, text (64 KiB at most, escape codes removed)
+    """
+
+    data: dict[str, Any] = {}
+    error: str = ""
+
+
+class Host(Frozen):
+    """Who answered."""
+
+    hostname: str = ""
+    os_id: str = ""  # debian, ubuntu
+    os_version: str = ""  # 12, 22.04
+    kernel: str = ""
+    boot_id: str = ""
+    machine_id: str = ""
+    python: str = ""
+    clock: float = 0.0  # seconds since the epoch, when the reader ran
+    simulated: bool = False
+
+
+class NodeReading(Frozen):
+    """All that one node said."""
+
+    node: str
+    host: Host
+    readings: dict[str, Reading] = {}  # by claim id
+    hardware: Hardware | None = None
+    seconds: float = 0.0
