@@ -1,0 +1,126 @@
+"""The hardware profiles that the project carries: valid, consistent with the field, and sourced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from nodeprep.model.profile import Gate, Profile
+from nodeprep.resources import data_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = data_dir() / "inventory" / "profiles"
+FILES = sorted(FOLDER.glob("*.yaml"))
+BOARDS = ("a100-sxm4-40g-x4", "a100-pcie-40g-x4", "a100-sxm4-80g-x8", "h100-sxm5-80g-x8")
+
+
+def document(name: str) -> dict[str, Any]:
+    loaded = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def profile(name: str) -> Profile:
+    return Profile.model_validate(document(name))
+
+
+def test_the_four_boards_the_plain_server_and_the_lab_are_carried() -> None:
+    assert {*BOARDS, "server", "lab-a100-sxm4-40g-x4", "lab-nas"} <= {path.stem for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_profile_is_valid_and_named_as_its_file(path: Path) -> None:
+    assert profile(path.stem).name == path.stem
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_every_gate_says_where_its_figure_comes_from(name: str) -> None:
+    gates = profile(name).gates
+    assert "nccl.all_reduce.busbw" in gates
+    assert "nvbandwidth.host_to_device" in gates
+    assert [key for key, gate in gates.items() if len(gate.source) < 20] == []
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_only_an_nvswitch_board_has_nvswitches(name: str) -> None:
+    gpus = profile(name).parts.gpus
+    assert gpus is not None
+    assert (gpus.board == "nvswitch") == (gpus.nvswitches > 0) == bool(gpus.nvswitch_pci_id)
+
+
+def test_the_mesh_and_the_bridged_board_are_told_apart_by_pci_id_and_gate() -> None:
+    mesh, bridged = profile("a100-sxm4-40g-x4"), profile("a100-pcie-40g-x4")
+    assert mesh.parts.gpus and bridged.parts.gpus
+    assert (mesh.parts.gpus.pci_id, bridged.parts.gpus.pci_id) == ("10de:20b0", "10de:20f1")
+    fast, slow = (p.gates["nccl.all_reduce.busbw"].fail for p in (mesh, bridged))
+    assert fast > 5 * slow
+
+
+def test_derived_figures_of_the_mesh_are_marked_provisional() -> None:
+    gates = profile("a100-sxm4-40g-x4").gates
+    assert {name for name, gate in gates.items() if gate.provisional} == {
+        "nccl.all_reduce.busbw",
+        "nccl.all_reduce.inter_node.busbw",
+        "nvbandwidth.p2p_read",
+        "network.tcp",
+    }
+
+
+def without_slots(document: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a profile but for the PCI addresses, which only the lab's board fixes."""
+    gpus = {k: v for k, v in document["parts"]["gpus"].items() if k != "pci_addresses"}
+    return {**document["parts"], "gpus": gpus}
+
+
+def test_the_lab_stands_in_for_the_real_board_part_by_part_and_gate_by_gate() -> None:
+    real, lab = document("a100-sxm4-40g-x4"), document("lab-a100-sxm4-40g-x4")
+    assert without_slots(lab) == without_slots(real)
+    assert lab["gates"] == real["gates"]
+
+
+@pytest.mark.parametrize("name", ["lab-a100-sxm4-40g-x4", "lab-nas"])
+def test_a_lab_node_lacks_a_kernel_of_its_own_and_says_why(name: str) -> None:
+    platform = profile(name).platform
+    answers = platform.model_dump(exclude={"why"}).values()
+    assert not any(answers)
+    assert "kernel" in platform.why
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_real_board_lacks_nothing(name: str) -> None:
+    assert "platform" not in document(name)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "complaint"),
+    [
+        (("parts", "gpus", "pci_id"), "20b0", "pattern"),
+        (("parts", "gpus", "cuont"), 4, "Extra inputs"),
+        (("gates", "nccl.all_reduce.busbw", "warn"), 150, "warn"),
+        (("platform",), {"cpufreq": False}, "why"),
+    ],
+)
+def test_a_spoiled_profile_is_refused(
+    where: tuple[str, ...], value: object, complaint: str
+) -> None:
+    spoiled = document("a100-sxm4-40g-x4")
+    target = spoiled
+    for key in where[:-1]:
+        target = target[key]
+    target[where[-1]] = value
+    with pytest.raises(ValidationError, match=complaint):
+        Profile.model_validate(spoiled)
+
+
+def test_a_temperature_gate_counts_downwards() -> None:
+    gate = profile("a100-sxm4-40g-x4").gates["gpu.temperature_max"]
+    assert gate.better == "lower"
+    assert gate.warn is not None
+    assert gate.warn < gate.fail
+    with pytest.raises(ValidationError, match="warn"):
+        Gate(fail=83, warn=86, unit="C", better="lower", source="turned round")
