@@ -1,0 +1,63 @@
+"""The static tools, each as one test, so that one closing line tells of everything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+TOOLS = {
+    "ruff-check": ["ruff", "check", "."],
+    "ruff-format": ["ruff", "format", "--check", "."],
+    "mypy": ["mypy"],
+    "import-linter": ["lint-imports"],
+    "ansible-lint": ["ansible-lint", "--offline", "--profile", "production", "-q"],
+    "yamllint": ["yamllint", "--strict", "inventory", "playbooks", "roles"],
+}
+SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.suffix == "")
+
+
+def run(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PATH": path, "NO_COLOR": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_is_clean(name: str) -> None:
+    command = TOOLS[name]
+    assert (BIN / command[0]).exists(), f"{command[0]} is not installed: scripts/bootstrap --dev"
+    done = run(command)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, ROOT / ".ci" / "run"], ids=lambda path: path.name)
+def test_a_script_parses_and_can_be_run(script: Path) -> None:
+    assert os.access(script, os.X_OK)
+    assert run(["bash", "-n", str(script)]).stderr == ""
+
+
+def test_the_tools_look_at_something() -> None:
+    """A tool that was pointed at nothing would be clean for ever."""
+    listed = run(["ruff", "check", "--show-files", "."]).stdout
+    assert "src/nodeprep/errors.py" in listed
+    assert "tests/static/test_tools.py" in listed
+
+
+def test_under_newer_pythons_the_units_pass() -> None:
+    done = run([str(ROOT / "scripts" / "compat")])
+    if done.returncode == 77:
+        pytest.skip("no Python 3.12 or 3.13 on this machine: NOT tested there")
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
