@@ -1,0 +1,39 @@
+"""The counts that `gdrcopy_sanity` prints, in both of its dialects."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nodeprep.accept.parsers.text import ParseError, clean, excerpt
+
+TOOL = "gdrcopy_sanity"
+_COUNTS = re.compile(
+    r"Total:\s*(\d+),\s*Passed:\s*(\d+),\s*Failed:\s*(\d+)(?:,\s*Waived:\s*(\d+))?"
+)
+_CHECK = re.compile(r"\d+%:\s*Checks:\s*(\d+),\s*Failures:\s*(\d+),\s*Errors:\s*(\d+)")
+
+
+@dataclass(frozen=True)
+class GdrcopySanity:
+    total: int
+    passed: int
+    failed: int
+    waived: int
+
+
+def parse_gdrcopy_sanity(text: str) -> GdrcopySanity:
+    """The last count printed. ParseError without one, with none run, or when it does not add up."""
+    body = clean(text)
+    found: GdrcopySanity | None = None
+    for match in _COUNTS.finditer(body):
+        total, passed, failed, waived = (int((group or "0")[:9]) for group in match.groups())
+        found = GdrcopySanity(total, passed, failed, waived)
+    for match in _CHECK.finditer(body) if found is None else ():
+        checks, failures, errors = (int(group[:9]) for group in match.groups())
+        found = GdrcopySanity(checks, checks - failures - errors, failures + errors, 0)
+    if found is None or not found.total:
+        raise ParseError(TOOL, f"no tests counted in: {excerpt(text) or 'nothing'}")
+    if found.passed < 0 or found.passed + found.failed + found.waived != found.total:
+        raise ParseError(TOOL, f"counts that do not add up: {found}")
+    return found

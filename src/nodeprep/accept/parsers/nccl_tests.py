@@ -1,0 +1,107 @@
+"""The table that `all_reduce_perf` and its siblings of nccl-tests print."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from dataclasses import dataclass
+
+from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number, whole
+
+TOOL = "nccl-tests"
+_RANK = re.compile(r"^#\s+Rank\s+(\d+)\s+.*?device\s+(\d+)\s+\[(\S+?)\]\s+(.*?)\s*$")
+_BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d+)\s*(\w*)")
+_AVERAGE = re.compile(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)")
+_SIDE = 4  # columns of one side: time, algbw, busbw, and #wrong or error
+_MIN_FIELDS = 3 + 2 * _SIDE  # size, count, type before them; redop and root come and go
+
+
+@dataclass(frozen=True)
+class Side:
+    """Out-of-place or in-place. Bandwidths in GB/s, time in us; `wrong` None: not validated."""
+
+    time_us: float
+    algbw: float
+    busbw: float
+    wrong: int | None
+
+
+@dataclass(frozen=True)
+class Row:
+    size: int  # bytes
+    out_of_place: Side
+    in_place: Side
+
+
+@dataclass(frozen=True)
+class NcclTest:
+    """A run. `out_of_bounds` None: the closing line is missing, so the run did not end."""
+
+    rows: tuple[Row, ...]
+    devices: tuple[str, ...]  # model, by rank
+    out_of_bounds: int | None
+    average_busbw: float | None
+    counts_wrong: bool  # has a #wrong column; older ones print the error's size instead
+
+    def sides(self, at_least: int) -> tuple[Side, ...]:
+        big = (row for row in self.rows if row.size >= at_least)
+        return tuple(side for row in big for side in (row.out_of_place, row.in_place))
+
+    def busbw(self, at_least: int = 512 << 20) -> float | None:
+        """The median bus bandwidth, GB/s, of messages of `at_least` bytes; None without one."""
+        sides = self.sides(at_least)
+        return statistics.median(side.busbw for side in sides) if sides else None
+
+    @property
+    def wrong(self) -> int | None:
+        """Wrong values in all rows. None: validation was off, or the run was cut short."""
+        if self.out_of_bounds is None:
+            return None
+        if not self.counts_wrong:
+            return self.out_of_bounds
+        counts = [side.wrong for side in self.sides(0)]
+        if not counts or None in counts:
+            return None
+        return sum(count for count in counts if count is not None) + self.out_of_bounds
+
+
+def parse_nccl_test(text: str) -> NcclTest:
+    """Rows, devices and the closing lines. ParseError without a heading or without any row."""
+    lines = clean(text).splitlines()
+    heading = next((line for line in lines if _is_heading(line)), None)
+    if heading is None:
+        raise ParseError(TOOL, f"no table in: {excerpt(text) or 'nothing'}")
+    counts_wrong = "#wrong" in heading
+    rows = tuple(row for line in lines if (row := _row(line, counts_wrong)) is not None)
+    if not rows:
+        raise ParseError(TOOL, "the table has no rows")
+    ranks = (match.group(4) for line in lines if (match := _RANK.match(line)))
+    bounds = next((match for line in lines if (match := _BOUNDS.match(line))), None)
+    average = next((match.group(1) for line in lines if (match := _AVERAGE.match(line))), None)
+    out = int(bounds.group(1)) if bounds else None
+    if bounds and out == 0 and bounds.group(2) == "FAILED":
+        raise ParseError(TOOL, "contradicts itself: no value out of bounds, and FAILED")
+    return NcclTest(rows, tuple(ranks), out, number(average), counts_wrong)
+
+
+def _is_heading(line: str) -> bool:
+    words = line.split()
+    return line.startswith("#") and {"size", "algbw", "busbw"} <= set(words)
+
+
+def _row(line: str, counts_wrong: bool) -> Row | None:
+    fields = line.split()
+    size = whole(fields[0]) if fields else None
+    if size is None or size < 0 or len(fields) < _MIN_FIELDS:
+        return None
+    out = _side(fields[-2 * _SIDE : -_SIDE], counts_wrong)
+    inside = _side(fields[-_SIDE:], counts_wrong)
+    return Row(size, out, inside) if out and inside else None
+
+
+def _side(fields: list[str], counts_wrong: bool) -> Side | None:
+    time, algbw, busbw = (number(field) for field in fields[:3])
+    if time is None or algbw is None or busbw is None or min(time, algbw, busbw) < 0:
+        return None
+    wrong = whole(fields[3]) if counts_wrong else None
+    return Side(time, algbw, busbw, wrong if wrong is None or wrong >= 0 else None)
