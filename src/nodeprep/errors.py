@@ -30,6 +30,10 @@ class ToolFailure(NodeprepError):
     """nodeprep, or a tool that it drives, did not do its work."""
 
 
+class NodeFault(ToolFailure):
+    """A node answers, but lacks what a step needs: python3, space on its disk, the apt lock."""
+
+
 class LabUnavailable(ToolFailure):
     """This machine cannot run the lab; the message names what is missing."""
 
@@ -52,6 +56,10 @@ class Unreachable(NodeprepError):
 
 class HostKeyChanged(Unreachable):
     """The node's host key is not the one on record: another machine, or an attack."""
+
+
+class HostKeyUnknown(Unreachable):
+    """No host key is on record for the node: nobody has been there from this site."""
 
 
 class LoginRefused(Unreachable):
