@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,6 +70,62 @@ def test_derived_figures_of_the_mesh_are_marked_provisional() -> None:
         "nvbandwidth.p2p_read",
         "network.tcp",
     }
+
+
+def board(model: str) -> dict[str, Any]:
+    """The simulated server of that model, healthy."""
+    from nodeprep.lab.sim import board as simulator
+
+    return simulator.new(model)
+
+
+@pytest.mark.parametrize("name", [*BOARDS, "lab-a100-sxm4-40g-x4"])
+def test_the_healthy_simulated_board_has_the_parts_that_the_profile_wants(name: str) -> None:
+    parts, stands = profile(name).parts, board(name.removeprefix("lab-"))
+    assert parts.gpus
+    assert len(stands["gpus"]) == parts.gpus.count
+    assert stands["kind"] == parts.gpus.board
+    assert len(stands["nvswitches"]) == parts.gpus.nvswitches
+    assert {switch["id"] for switch in stands["nvswitches"]} <= {
+        parts.gpus.nvswitch_pci_id.removeprefix("10de:")
+    }
+    if parts.gpus.pci_addresses:
+        assert [gpu["address"] for gpu in stands["gpus"]] == list(parts.gpus.pci_addresses)
+    assert {(gpu["power"]["limit"], gpu["pcie"]["gen"]) for gpu in stands["gpus"]} == {
+        (parts.gpus.power_limit_w, parts.gpus.pcie_gen)
+    }
+
+
+def test_the_healthy_simulated_mesh_has_the_rest_of_what_was_rented() -> None:
+    parts, stands = profile("lab-a100-sxm4-40g-x4").parts, board("a100-sxm4-40g-x4")
+    assert parts.memory
+    assert parts.cpu
+    full = [dimm["size_mib"] for dimm in stands["dimms"] if dimm["size_mib"]]
+    assert (len(full), sum(full) / 1024) == (parts.memory.dimms, parts.memory.total_gib)
+    assert re.search(parts.cpu.model, stands["cpus"]["model"])
+    assert (stands["cpus"]["sockets"], stands["cpus"]["cores"]) == (2, 32)
+    for wanted in parts.disks:
+        fitting = [
+            disk
+            for disk in stands["disks"]
+            if disk["tran"] == wanted.transport
+            and disk["use"] == wanted.use
+            and abs(disk["size"] / 1e9 - wanted.size_gb) <= wanted.tolerance * wanted.size_gb
+        ]
+        assert len(fitting) == wanted.count
+    assert {(nic["name"], nic["speed"]) for nic in stands["nics"]} == {
+        (nic.name, nic.speed_mbps) for nic in parts.nics
+    }
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_healthy_simulated_board_meets_the_gates_of_its_links(name: str) -> None:
+    gates, speed = profile(name).gates, board(name)["performance"]
+    assert speed["busbw"] > (gates["nccl.all_reduce.busbw"].warn or 0)
+    assert speed["busbw"] > gates["nccl.all_reduce.busbw"].fail
+    assert speed["h2d"] > gates["nvbandwidth.host_to_device"].fail
+    if "nvbandwidth.p2p_read" in gates:
+        assert speed["p2p"] > gates["nvbandwidth.p2p_read"].fail
 
 
 def without_slots(document: dict[str, Any]) -> dict[str, Any]:
