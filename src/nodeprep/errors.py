@@ -34,12 +34,18 @@ class NodeFault(ToolFailure):
     """A node answers, but lacks what a step needs: python3, space on its disk, the apt lock."""
 
 
+class ReadingFailed(ToolFailure):
+    """A node ran the reader, or should have, and no usable answer came back."""
+
+
 class LabUnavailable(ToolFailure):
     """This machine cannot run the lab; the message names what is missing."""
 
 
 class Interrupted(NodeprepError):
     """The operator pressed Ctrl-C; the ledger holds a state from which the next run goes on."""
+
+    exit_code = 130  # as every shell has it
 
 
 class GateFailed(NodeprepError):

@@ -14,17 +14,23 @@ class Reading(Frozen):
     `data`, by kind (a key is absent or None when it does not exist on the node):
 
         package    version: str | None (None: not installed), held: bool, error of dpkg if any
-        file       exists, sha256, mode "0644", owner, group, content (text up to 64 KiB, only when
-                   sha256 differs from the wanted one and the claim is not secret)
-        directory  exists, mode, owner, group
-        link       exists, target
+                   (`half-configured`, …)
+        file       exists, type (file, directory, link, …), sha256, mode "0644", owner, group,
+                   content (text up to 64 KiB, only when sha256 differs from the wanted one and the
+                   claim is not secret)
+        directory  exists, type, mode, owner, group
+        link       exists, type, target
         sysctl     running: str | None, persisted: str | None, persisted_in: path
         service    load_state, enabled (is-enabled's word), active (ActiveState), sub
         module     loaded: bool, builtin: bool
-        mount      mounted: bool, device, fstype, options: list[str], automount: bool
+        mount      mounted: bool, device, fstype, options: list[str], automount: bool,
+                   fstab: its options there, or None; device_is: what the claim's device (a UUID,
+                   an id) resolves to
         governor   values: {"performance": 64, …}; empty when there is no cpufreq
         gpu        values: {pci_address: value}
         output     rc, text (64 KiB at most, escape codes removed)
+
+    gpu and output carry `simulated: true` when a stand-in answered.
     """
 
     data: dict[str, Any] = {}
@@ -46,10 +52,14 @@ class Host(Frozen):
 
 
 class NodeReading(Frozen):
-    """All that one node said."""
+    """All that one node said.
+
+    `packages`: version by name of what is installed of GPU stack and kernel, claimed or not.
+    """
 
     node: str
     host: Host
     readings: dict[str, Reading] = {}  # by claim id
     hardware: Hardware | None = None
+    packages: dict[str, str] = {}
     seconds: float = 0.0
