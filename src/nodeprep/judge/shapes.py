@@ -1,0 +1,71 @@
+"""What a reading's data must look like, by kind of claim. Anything else is unknown."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Data(BaseModel):
+    """Strict: the text "false" is not false. Keys of a newer reader are let be."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
+
+
+class PackageData(_Data):
+    version: str | None
+    held: bool
+    error: str = ""
+
+
+class FileData(_Data):
+    """Of files, directories and links."""
+
+    exists: bool
+    type: str | None = None
+    sha256: str | None = None
+    mode: str | None = None
+    owner: str | None = None
+    group: str | None = None
+    content: str | None = None
+    target: str | None = None
+
+
+class SysctlData(_Data):
+    running: str | None
+    persisted: str | None
+    persisted_in: str | None = None
+
+
+class ServiceData(_Data):
+    load_state: str
+    enabled: str
+    active: str
+    sub: str = ""
+
+
+class ModuleData(_Data):
+    loaded: bool
+    builtin: bool
+
+
+class MountData(_Data):
+    mounted: bool
+    device: str | None = None
+    fstype: str | None = None
+    options: list[str] = []
+    automount: bool = False
+    fstab: list[str] | None = None
+    device_is: str | None = None
+
+
+class GovernorData(_Data):
+    values: dict[str, int]
+
+
+class GpuData(_Data):
+    values: dict[str, bool | int | float | str | None]
+
+
+class OutputData(_Data):
+    rc: int
+    text: str
