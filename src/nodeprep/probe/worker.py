@@ -1,0 +1,180 @@
+"""The child process that speaks to nodes: one JSON job on stdin, events on stdout, a line each.
+
+    {"job": "read", "concurrency": 20, "nodes":
+        [{"name", "connection": {…}, "claims": [{…}, …], "hardware": false, "timeout_s": 60}]}
+    {"job": "contact", "concurrency": 20, "nodes":
+        [{"name", "connection": {…}, "password": "…" or null, "files": [{path, content, mode}]}]}
+
+Run as `python -m nodeprep.probe.worker`: gevent changes the whole process, so the parent stays out
+of it. Each node ends in one READING, DONE or ERROR; whatever becomes of one, the others go on.
+"""
+
+from __future__ import annotations
+
+from gevent import monkey
+
+if __name__ == "__main__":
+    monkey.patch_all()  # before anything imports sockets or threads
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, TextIO
+
+from gevent.pool import Pool
+
+from nodeprep.errors import BadInput, NodeFault, NodeprepError, ToolFailure
+from nodeprep.model.claim import CLAIMS
+from nodeprep.probe import request
+from nodeprep.remote import Address, Remote, Result, remotes
+
+CONCURRENCY = 20
+TIMEOUT_S = 60
+_MARGIN_S = 10  # what the reader leaves of the timeout, so that it answers and is not killed
+Job = Mapping[str, Any]
+
+
+class Emitter:
+    """Writes events, each at once and whole. No text leaves with a secret in it."""
+
+    def __init__(self, out: TextIO, secrets: list[str]) -> None:
+        self._out = out
+        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+
+    def __call__(self, what: str, node: str, data: Mapping[str, Any]) -> None:
+        self._write(what, node, json.dumps({key: self._clean(v) for key, v in data.items()}))
+
+    def reading(self, node: str, document: str) -> None:
+        self._write("reading", node, document)
+
+    def note(self, node: str, text: str) -> None:
+        self("note", node, {"text": text})
+
+    def error(self, node: str, error: Exception) -> None:
+        if isinstance(error, NodeprepError):
+            kind, message, hint = type(error).__name__, error.message, error.hint
+            if isinstance(error, BadInput) and error.problems:
+                message = "; ".join((message, *error.problems))
+        else:
+            kind, message = ToolFailure.__name__, f"{type(error).__name__}: {error}"
+            hint = "this is a fault of nodeprep; please report it"
+        self("error", node, {"type": kind, "message": message, "hint": hint})
+
+    def _clean(self, value: Any) -> Any:
+        if isinstance(value, str):
+            for secret in self._secrets:
+                value = value.replace(secret, "[hidden]")
+        return value
+
+    def _write(self, what: str, node: str, data: str) -> None:
+        head = f'{{"what":"{what}","node":{json.dumps(node)},"at":{time.time()}'
+        try:
+            self._out.write(f'{head},"data":{data}}}\n')
+            self._out.flush()
+        except BrokenPipeError:  # the parent is gone: nobody wants the rest
+            os._exit(1)
+
+
+def each(nodes: list[Job], concurrency: int, emit: Emitter, work: Callable[[Job], None]) -> None:
+    """Do `work` for every node, so many at a time; an error is that node's alone."""
+
+    def guarded(node: Job) -> None:
+        try:
+            work(node)
+        except Exception as error:  # noqa: BLE001
+            emit.error(node["name"], error)
+
+    pool = Pool(concurrency)
+    for node in nodes:
+        pool.spawn(guarded, node)
+    pool.join()
+
+
+def address(node: Job) -> Address:
+    """The connection as it came: the parent has validated it, and 5,000 of them take time."""
+    return SimpleNamespace(**node["connection"])
+
+
+def read(job: Job, emit: Emitter) -> None:
+    """Send every node its reader, in one round trip, and pass on what it answers."""
+    opened = remotes({node["name"]: address(node) for node in job["nodes"]})
+    claims = Claims()
+
+    def work(node: Job) -> None:
+        name, timeout_s = node["name"], node.get("timeout_s") or TIMEOUT_S
+        program = request.program(
+            claims.of(node),
+            bool(node.get("hardware")),
+            name,
+            deadline_s=max(1.0, timeout_s - _MARGIN_S),
+        )
+        with opened[name].connect() as remote:
+            result = remote.run(["python3", "-I", "-"], stdin=program, timeout_s=timeout_s)
+        _ran(remote, result, timeout_s)
+        emit.reading(name, request.parse(result.stdout, name).model_dump_json())
+
+    each(job["nodes"], job.get("concurrency") or CONCURRENCY, emit, work)
+
+
+class Claims:
+    """Claims of a job, validated once for all nodes that have the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def of(self, node: Job) -> Any:
+        key = json.dumps(node.get("claims") or [])
+        if key not in self._known:
+            self._known[key] = CLAIMS.validate_json(key)
+        return self._known[key]
+
+
+def _ran(remote: Remote, result: Result, timeout_s: float) -> None:
+    """NodeFault when the reader did not get to speak; what it said is `parse`'s affair."""
+    said = result.stderr.strip()[-300:]
+    if result.timed_out:
+        raise NodeFault(f"{remote.name} did not answer the reader within {timeout_s:g} s")
+    if result.rc == 127:
+        what = "python3" if "python3" in said else "sudo"
+        raise NodeFault(
+            f"there is no {what} on {remote.name}",
+            hint="first contact installs it: `nodeprep provision`",
+        )
+    if said.startswith("sudo") and not result.stdout:
+        raise NodeFault(
+            f"{remote.name}: {remote.user} may not use sudo without a password ({said})",
+            hint="first contact sets it up: `nodeprep provision`",
+        )
+
+
+def contact(job: Job, emit: Emitter) -> None:
+    """First contact with every node."""
+    from nodeprep.probe.contact import first_contact  # noqa: PLC0415
+
+    def work(node: Job) -> None:
+        name = node["name"]
+        emit("done", name, first_contact(node, address(node), lambda text: emit.note(name, text)))
+
+    each(job["nodes"], job.get("concurrency") or CONCURRENCY, emit, work)
+
+
+JOBS: dict[str, Callable[[Job, Emitter], None]] = {"read": read, "contact": contact}
+
+
+def main() -> int:
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a library prints is not an event
+    job: Job = json.load(sys.stdin)
+    secrets = [node.get("password") or "" for node in job["nodes"]]
+    try:
+        JOBS[job["job"]](job, Emitter(out, secrets))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
