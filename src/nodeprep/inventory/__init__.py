@@ -14,9 +14,9 @@ from nodeprep.inventory import cache, check
 from nodeprep.inventory import compile as compiler
 from nodeprep.inventory.profiles import profile as find_profile
 from nodeprep.inventory.roles import Playbook, Role, playbook, role
-from nodeprep.inventory.source import Host, Locked, Source
+from nodeprep.inventory.source import Host, Source
 from nodeprep.inventory.source import load as load_source
-from nodeprep.inventory.template import CannotRender, Scope
+from nodeprep.inventory.template import CannotRender, Locked, Scope
 from nodeprep.model.node import Connection, Document, Node
 from nodeprep.resources import profile_dirs, search_path, site_dir
 
@@ -203,6 +203,7 @@ class _Builder:
             name=host.name,
             site=site,
             groups=host.groups,
+            address=str(value("node_address") or connection.host),
             connection=connection,
             profile=profile,
             waivers=waivers,
@@ -236,8 +237,10 @@ class _Builder:
             return None
 
     def _password(self, host: Host, value: Any) -> None:
+        if isinstance(host.variables.get("nodeprep_bootstrap_password"), Locked):
+            return
         password = value("nodeprep_bootstrap_password")
-        if password is None or isinstance(password, Locked):
+        if password is None:
             return
         if str(password) not in self._source.secrets:
             self._problems.append(

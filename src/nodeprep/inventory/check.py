@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from nodeprep.inventory.roles import Role
-from nodeprep.inventory.source import Host, Locked
+from nodeprep.inventory.source import Host
+from nodeprep.inventory.template import Locked
 from nodeprep.model.verdict import Waiver
 
 # The variables that nodeprep itself reads, beside the roles' own and Ansible's.
@@ -91,11 +92,9 @@ def wrong_types(
     """The role's argument spec against the values that the inventory sets."""
     problems = []
     for key, spec in role.options.items():
-        if key not in host.variables:
-            continue
+        if isinstance(host.variables.get(key, Locked()), Locked):
+            continue  # not set; or vaulted, and asked for only when a claim needs it
         value = value_of(key)
-        if isinstance(value, Locked):
-            continue
         fits, words = _TYPES.get(str(spec.get("type", "str")), (lambda _: True, ""))
         if not fits(value):
             problems.append(f"{where(host, key, inventory)}: must be {words}, found {value!r:.60}")

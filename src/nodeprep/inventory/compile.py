@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from nodeprep.inventory.check import explain
 from nodeprep.inventory.roles import Role
-from nodeprep.inventory.source import Locked
 from nodeprep.inventory.template import CannotRender, Scope
 from nodeprep.model.claim import CLAIM, Claim, File
 from nodeprep.model.node import Document, Node
@@ -96,8 +95,6 @@ def _each(item: Any, scope: Scope) -> list[dict[str, Any]]:
 
 def _claim(role: Role, item: dict[str, Any], scope: Scope, context: Context) -> Claim:
     rendered = {key: scope.render(value) for key, value in item.items()}
-    if any(isinstance(value, Locked) for value in rendered.values()):
-        raise CannotRender("needs a vaulted value: give --vault-password-file")
     claim = CLAIM.validate_python({**rendered, "role": role.name})
     if isinstance(claim, File):
         claim = _with_content(claim, role, scope)
@@ -135,7 +132,7 @@ def _claimed_twice(claims: Iterable[Claim]) -> list[str]:
         thing = (claim.kind, claim.name)
         if thing in seen:
             problems.append(
-                f"{claim.kind} {claim.name!r} is claimed by {seen[thing]} and {claim.id}"
+                f"{claim.kind} {claim.name!r} is claimed twice: {seen[thing]} and {claim.id}"
             )
         seen.setdefault(thing, claim.id)
     return problems

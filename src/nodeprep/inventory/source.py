@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeprep.errors import BadInput
+from nodeprep.inventory.template import Locked
 
 # Ansible reads these at import; a doubled key is a mistake, not a warning.
 _ANSIBLE_ENVIRONMENT = {
@@ -28,13 +29,6 @@ _MAGIC = {
 }  # fmt: skip
 _GROUP_KEYS = ("vars", "children", "hosts")
 _CALLS_PLUGIN = re.compile(r"\{\{.*\b(lookup|query|q)\s*\(", re.DOTALL)
-
-
-class Locked:
-    """A vaulted value that was not decrypted: no vault password was given, and none was needed."""
-
-    def __repr__(self) -> str:
-        return "<vaulted, locked>"
 
 
 @dataclass(frozen=True)
@@ -125,16 +119,23 @@ def load(
 
 
 def _unlock(loader: Any, vault_password_file: Path | None) -> None:
-    from ansible.parsing.vault import get_file_vault_secret  # noqa: PLC0415
+    from ansible.parsing.vault import (  # noqa: PLC0415
+        VaultSecretsContext,
+        get_file_vault_secret,
+    )
 
     file = vault_password_file or os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE")
-    if not file:
-        return
-    if not Path(file).exists():
-        raise BadInput(f"vault password file {file} does not exist")
-    secret = get_file_vault_secret(filename=str(file), vault_id="default", loader=loader)
-    secret.load()
-    loader.set_vault_secrets([("default", secret)])
+    secrets = []
+    if file:
+        if not Path(file).exists():
+            raise BadInput(f"vault password file {file} does not exist")
+        secret = get_file_vault_secret(filename=str(file), vault_id="default", loader=loader)
+        secret.load()
+        secrets.append(("default", secret))
+    loader.set_vault_secrets(secrets)
+    # Inline values are opened by an ambient context, which a process may set once.
+    VaultSecretsContext._current = None
+    VaultSecretsContext.initialize(VaultSecretsContext(secrets))
 
 
 class _warnings_kept:  # used as a context manager

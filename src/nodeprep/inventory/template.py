@@ -23,6 +23,13 @@ class CannotRender(Exception):
     """A template that does not render: an undefined variable, a syntax error, a loop."""
 
 
+class Locked:
+    """A vaulted value that was not decrypted: no vault password was given."""
+
+    def __repr__(self) -> str:
+        return "<vaulted, locked>"
+
+
 class Scope:
     """Variables by name, each rendered when it is first asked for.
 
@@ -60,6 +67,8 @@ class Scope:
             return {key: self.render(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self.render(item) for item in value]
+        if isinstance(value, Locked):
+            raise CannotRender("needs a vaulted value: give --vault-password-file")
         return value
 
     def _text(self, text: str) -> Any:

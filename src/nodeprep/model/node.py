@@ -28,6 +28,7 @@ class Node(Frozen):
     name: str
     site: str
     groups: tuple[str, ...] = ()
+    address: str = ""  # inside the site, as other nodes reach it
     connection: Connection
     profile: Profile
     waivers: tuple[Waiver, ...] = ()
