@@ -36,6 +36,12 @@ class Remote:
     def user(self) -> str:
         return self.login.user
 
+    @property
+    def host_key(self) -> str:
+        """Fingerprint of the key that the node proved to have: SHA256:…"""
+        key: paramiko.PKey = self._host.connector.client.get_transport().get_remote_server_key()
+        return str(key.fingerprint)
+
     def connect(self) -> Remote:
         """Raises Unreachable and its kinds HostKeyChanged, HostKeyUnknown, LoginRefused; BadInput
         for a key file or known_hosts that cannot be used."""
