@@ -1,0 +1,94 @@
+"""What a person sees, on a terminal and in a log."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from tests.unit.report import sample
+
+from nodeprep.model.lifecycle import State
+from nodeprep.model.run import NodeResult, RunResult
+from nodeprep.model.verdict import Outcome, Verdict
+from nodeprep.report import text
+
+
+def printed(result: RunResult, *, terminal: bool = False) -> str:
+    out = io.StringIO()
+    text.render(result, Console(file=out, force_terminal=terminal, width=100))
+    return out.getvalue()
+
+
+def test_the_table_of_nodes_says_state_changes_checks_gates_and_why() -> None:
+    row = next(r for r in printed(sample.run()).splitlines() if r.startswith("gpu2  quarantined"))
+    assert row.split("  ", 2)[2].split("  ")[0] == "nccl"
+    for word in ("2 fail", "1 unknown", "busbw 172.4 GB/s is below 180 GB/s"):
+        assert word in row
+
+
+def test_drift_is_one_line_per_claim_with_wanted_and_read() -> None:
+    lines = printed(sample.run("drift", sample.planned())).splitlines()
+    assert lines[0].split("  ")[:2] == ["gpu1", "nccl/file:/etc/nccl.conf"]
+    assert "wanted sha256 9b1c…" in lines[0]
+    assert "read sha256 77aa…" in lines[0]
+    assert lines[2].split() == [
+        "gpu1", "base/sysctl:net.core.rmem_max", "unknown", "sysctl", "printed", "nothing",
+    ]  # fmt: skip
+
+
+def test_no_drift_is_said_only_when_every_node_was_looked_at() -> None:
+    assert "no drift" in printed(sample.run("drift", sample.nas()))
+    assert "no drift" not in printed(sample.run("drift", sample.nas(), sample.silent()))
+    assert "no drift" not in printed(sample.run("drift", NodeResult(name="a", state=State.NEW)))
+
+
+def test_a_plan_shows_roles_diffs_disks_and_the_reboot() -> None:
+    out = printed(sample.run("plan", sample.planned()))
+    for line in (
+        "gpu1: 3 claims of 2 roles to converge",
+        "  writes disk nvme-eui.0025385b1",
+        "  reboots: a new kernel module",
+        "    package:libnccl2  not installed -> 2.16.5-1+cuda12.0, held",
+        "      +NCCL_SOCKET_IFNAME==ens5f0",
+    ):
+        assert f"{line}\n" in out
+
+
+def test_hardware_is_rented_against_standing() -> None:
+    rows = printed(sample.run("inspect", sample.joined())).splitlines()
+    assert any(
+        row.startswith("GPUs") and row.count("4 x NVIDIA A100-SXM4-40GB") == 2 for row in rows
+    )
+    assert any("not read: dmidecode is not installed" in row for row in rows)
+
+
+def test_a_fault_says_what_to_do() -> None:
+    out = printed(sample.run())
+    assert "gpu3 (reach): 10.77.0.13:22 did not answer within 10 s\n  is the node" in out
+
+
+def test_simulated_figures_are_called_so() -> None:
+    assert "simulated" in printed(sample.run("accept", sample.joined()))
+    assert "simulated" not in printed(sample.run("accept", sample.nas()))
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[31m" in printed(sample.run(), terminal=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in printed(sample.run(), terminal=True)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("verb", ["drift", "accept", "plan"])
+def test_what_a_node_prints_cannot_steer_the_terminal(verb: str, terminal: bool) -> None:
+    nasty = "[red]\x1b]0;owned\x07\x1b[2Jred\nline\u202e" + "x" * 10_000
+    verdict = Verdict(claim="a/output:b", role="a", verdict=Outcome.FAIL, read=nasty, wanted="b")
+    node = sample.planned().model_copy(update={"verdicts": (verdict,), "why": nasty})
+    out = printed(sample.run(verb, node), terminal=terminal)
+    assert "\x1b]" not in out
+    assert "\x1b[2J" not in out
+    assert "\u202e" not in out
+    assert len(out) < 20_000
+    assert verb == "plan" or "[red]" in out  # markup is text here
