@@ -1,0 +1,275 @@
+"""Filters of the role claims: which claims to converge, and which of them differ on the node.
+
+Plain Python, so that `ansible-playbook` works where nodeprep is not installed. The rules of
+expansion and identity are those of `nodeprep.model.claim`; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+Claim = dict[str, Any]
+ENABLED = ("enabled", "static", "generated", "alias", "indirect", "linked", "transient")
+
+
+def todo(claims: list[Claim], role: str, unmet: Any = None) -> dict[str, list[Claim]]:
+    """Claims to converge, by kind: expanded, those that apply, and of these the unmet ones.
+
+    `unmet` maps a role to ids that do not hold; None converges all. Sysctls come whole or not at
+    all, because all of a role's live in one file.
+    """
+    chosen = [claim for raw in claims for claim in _expand(raw) if _applies(claim, role)]
+    wanted = None if unmet is None else set(unmet.get(role, ()))
+    by_kind: dict[str, list[Claim]] = {}
+    for claim in chosen:
+        by_kind.setdefault(claim["kind"], []).append(claim)
+    if wanted is None:
+        return by_kind
+    return {
+        kind: some if kind == "sysctl" else [c for c in some if _id(c, role) in wanted]
+        for kind, some in by_kind.items()
+        if any(_id(c, role) in wanted for c in some)
+    }
+
+
+def _expand(raw: Any) -> list[Claim]:
+    claim = {**raw, "notify": _listed(raw.get("notify", ()))}
+    if "each" not in claim:
+        return [claim]
+    each = claim.pop("each")
+    return [{**claim, **one, "notify": _listed(one.get("notify", claim["notify"]))} for one in each]
+
+
+def _listed(notify: Any) -> list[str]:
+    return [notify] if isinstance(notify, str) else list(notify)
+
+
+def _applies(claim: Claim, role: str) -> bool:
+    applies = claim.get("applies", True)
+    if not isinstance(applies, bool):
+        raise AnsibleFilterError(f"{_id(claim, role)}: `applies` must be a boolean: {applies!r}")
+    return applies
+
+
+def _id(claim: Claim, role: str) -> str:
+    return f"{role}/{claim['kind']}:{claim['name']}"
+
+
+def notified(claims: list[Claim]) -> list[str]:
+    """Handlers that these claims notify, each once."""
+    return list(dict.fromkeys(name for claim in claims for name in claim["notify"]))
+
+
+def files(claims: list[Claim], how: str) -> list[Claim]:
+    """Claims on files that are made in one way: `template`, `secret`, `content` or `absent`."""
+    for claim in claims:
+        if claim.get("secret") and not claim.get("template"):
+            raise AnsibleFilterError(f"{claim['name']}: the text of a secret file is a template")
+    return [claim for claim in claims if _made(claim) == how]
+
+
+def _made(claim: Claim) -> str:
+    if claim.get("state", "present") == "absent":
+        return "absent"
+    if claim.get("secret"):
+        return "secret"
+    return "template" if claim.get("template") else "content"
+
+
+def parents(claims: list[Claim]) -> list[str]:
+    """Folders that must be there before the files and links can be written."""
+    paths = (posixpath.dirname(c["name"]) for c in claims if c.get("state", "present") == "present")
+    return sorted(set(paths))
+
+
+def packages(claims: list[Claim], dpkg: str) -> dict[str, list[Claim]]:
+    """What to do to packages: `install`, `remove`, `hold`, `unhold`.
+
+    `dpkg` holds lines of `package<TAB>version<TAB>status` as dpkg-query shows them.
+    """
+    have = _dpkg(dpkg)
+    plan: dict[str, list[Claim]] = {"install": [], "remove": [], "hold": [], "unhold": []}
+    for claim in claims:
+        version, selection = have.get(claim["name"], (None, ""))
+        if claim.get("state", "present") == "absent":
+            if version is not None:
+                plan["remove"].append(claim)
+            continue
+        wanted = claim.get("version")
+        install = version is None or (bool(wanted) and version != wanted)
+        if install:
+            plan["install"].append(claim)
+        if claim.get("held") is True and (install or selection != "hold"):
+            plan["hold"].append(claim)
+        if claim.get("held") is False and selection == "hold":
+            plan["unhold"].append(claim)
+    return plan
+
+
+def _dpkg(text: str) -> dict[str, tuple[str | None, str]]:
+    """Name -> (installed version or None, selection)."""
+    have: dict[str, tuple[str | None, str]] = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition("\t")
+        version, _, status = rest.partition("\t")
+        words = status.split()
+        if len(words) == 3 and (words[2] == "installed" or name not in have):
+            have[name] = (version if words[2] == "installed" else None, words[0])
+    return have
+
+
+def apt_names(claims: list[Claim]) -> list[str]:
+    """Packages as apt takes them: `name` or `name=version`."""
+    return [f"{c['name']}={c['version']}" if c.get("version") else c["name"] for c in claims]
+
+
+def sysctls(claims: list[Claim], text: str) -> list[Claim]:
+    """Sysctls whose running value differs. `text` is the output of `sysctl key…`."""
+    running = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals:
+            running[key.strip()] = value.split()
+    return [c for c in claims if running.get(c["name"]) != _value(c).split()]
+
+
+def assignment(claim: Claim) -> str:
+    """A sysctl as sysctl.d and `sysctl --write` take it: `key=value`."""
+    return f"{claim['name']}={_value(claim)}"
+
+
+def _value(claim: Claim) -> str:
+    value = claim["value"]
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def modules(claims: list[Claim], text: str) -> list[Claim]:
+    """Modules that are loaded and should not be, or the reverse. `text`: names in /sys/module."""
+    loaded = {line.strip().replace("-", "_") for line in text.splitlines()}
+    return [c for c in claims if (c["name"].replace("-", "_") in loaded) != c.get("loaded", True)]
+
+
+def show(text: str) -> list[dict[str, str]]:
+    """The blocks of `systemctl show`, in the order of the units that were asked for."""
+    blocks: list[dict[str, str]] = []
+    for block in re.split(r"\n\s*\n", text.strip()):
+        pairs = (line.partition("=") for line in block.splitlines() if "=" in line)
+        blocks.append({key: value for key, _, value in pairs})
+    return [block for block in blocks if block]
+
+
+def units(claims: list[Claim], text: str) -> list[Claim]:
+    """Units of which an attribute differs from what `systemctl show` tells."""
+    found = show(text)
+    if len(found) != len(claims):
+        raise AnsibleFilterError(f"systemctl told of {len(found)} units, not of {len(claims)}")
+    return [
+        claim for claim, unit in zip(claims, found, strict=True) if not _unit_holds(claim, unit)
+    ]
+
+
+def _unit_holds(claim: Claim, unit: dict[str, str]) -> bool:
+    is_now = {
+        "enabled": unit.get("UnitFileState", "") in ENABLED,
+        "active": unit.get("ActiveState") in ("active", "activating", "reloading"),
+        "masked": unit.get("LoadState") == "masked",
+    }
+    return all(claim.get(key) in (None, value) for key, value in is_now.items())
+
+
+def mount_unit(path: str) -> str:
+    """The unit of a mount point, as `systemd-escape --path --suffix=mount` names it.
+
+    >>> mount_unit("/data/nas-1")
+    'data-nas\\\\x2d1.mount'
+    """
+    clean = posixpath.normpath(path).strip("/")
+    escaped = "".join(
+        "-" if char == "/" else char if _plain(index, char) else _hex(char)
+        for index, char in enumerate(clean)
+    )
+    return f"{escaped or '-'}.mount"
+
+
+def _plain(index: int, char: str) -> bool:
+    return bool(re.match(r"[A-Za-z0-9:_]" if index == 0 else r"[A-Za-z0-9:_.]", char))
+
+
+def _hex(char: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in char.encode())
+
+
+def mounts(claims: list[Claim], text: str) -> list[Claim]:
+    """Mounts that are not in /proc/self/mountinfo as claimed (`text` is its content)."""
+    return [c for c in claims if not any(_mounted(c, line) for line in text.splitlines())]
+
+
+def _mounted(claim: Claim, line: str) -> bool:
+    before, _, after = line.partition(" - ")
+    left, right = before.split(), after.split()
+    if len(left) < 6 or len(right) < 3 or left[4] != claim["name"] or right[0] == "autofs":
+        return False
+    options = {*left[5].split(","), *right[2].split(",")}
+    return right[:2] == [claim["fstype"], claim["device"]] and options >= set(
+        claim.get("options", ())
+    )
+
+
+# How nvidia-smi asks for a setting, and how it is given: (field, option, yes, no).
+_GPU = {
+    "persistence_mode": ("persistence_mode", "-pm", "1", "0"),
+    "mig_mode": ("mig.mode.current", "-mig", "1", "0"),
+    "ecc_mode": ("ecc.mode.current", "-e", "1", "0"),
+    "power_limit_w": ("power.limit", "-pl", "", ""),
+}
+
+
+def gpu_settable(claims: list[Claim]) -> list[Claim]:
+    """The claims about GPUs that nvidia-smi can set. A driver's version, for one, it cannot."""
+    return [claim for claim in claims if claim["name"] in _GPU]
+
+
+def gpu_query(claims: list[Claim]) -> str:
+    """Fields for `nvidia-smi --query-gpu=`, in the order of the claims."""
+    return ",".join(_GPU[claim["name"]][0] for claim in claims)
+
+
+def gpus(claims: list[Claim], text: str) -> list[Claim]:
+    """Settings that at least one GPU lacks. `text`: the csv,noheader,nounits of `gpu_query`."""
+    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line]
+    return [
+        claim
+        for column, claim in enumerate(claims)
+        if not rows or any(not _gpu_holds(claim["value"], row[column]) for row in rows)
+    ]
+
+
+def _gpu_holds(value: Any, cell: str) -> bool:
+    if isinstance(value, bool):
+        return cell == ("Enabled" if value else "Disabled")
+    try:
+        return float(cell) == float(value)
+    except ValueError:
+        return cell == str(value)
+
+
+def gpu_set(claim: Claim) -> list[str]:
+    """The arguments of nvidia-smi that set a claim."""
+    _, option, yes, no = _GPU[claim["name"]]
+    value = claim["value"]
+    return [option, (yes if value else no) if isinstance(value, bool) else str(value)]
+
+
+class FilterModule:
+    """What Ansible finds here."""
+
+    def filters(self) -> dict[str, Any]:
+        names = (
+            todo, notified, files, parents, packages, apt_names, sysctls, assignment, modules, show,
+            units, mount_unit, mounts, gpu_settable, gpu_query, gpus, gpu_set,
+        )  # fmt: skip
+        return {f"claims_{function.__name__}": function for function in names}
