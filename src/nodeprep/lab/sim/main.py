@@ -1,0 +1,162 @@
+"""The multi-call entry: finds the tool by its name, lets a faulty one misbehave, saves changes."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import board as boards
+from . import installed
+from .result import Result, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .board import Board
+
+    Tool = Callable[[list[str], Board], Result]
+
+# Tools that come with the node, and those that packages bring. Module and function of each.
+HARDWARE = {
+    "lscpu": "lscpu.run",
+    "lsblk": "lsblk.run",
+    "lspci": "lspci.run",
+    "dmidecode": "dmidecode.run",
+    "ethtool": "ethtool.run",
+    "dmesg": "kernel_log.dmesg",
+    "journalctl": "kernel_log.journalctl",
+}
+PACKAGED = {
+    "nvidia-smi": "smi.run",
+    "nvcc": "cuda.nvcc",
+    "all_reduce_perf": "nccl_tests.run",
+    "all_gather_perf": "nccl_tests.run",
+    "reduce_scatter_perf": "nccl_tests.run",
+    "alltoall_perf": "nccl_tests.run",
+    "nvbandwidth": "nvbandwidth.run",
+    "dcgmi": "dcgmi.run",
+    "gdrcopy_sanity": "gdrcopy.sanity",
+    "gdrcopy_copybw": "gdrcopy.copybw",
+}
+# These fork, wait for signals and write the state themselves.
+DAEMONS = {
+    "nvidia-persistenced": "daemons.persistenced",
+    "nv-fabricmanager": "daemons.fabric_manager",
+    "nv-hostengine": "daemons.host_engine",
+}
+DENIED = Result(4, "Unable to change the setting: Insufficient Permissions\n")
+
+
+def main(argv: list[str]) -> int:
+    """Runs the tool that argv names and returns its exit status."""
+    name, args = os.path.basename(argv[0]), argv[1:]  # noqa: PTH119
+    if name in ("run", "__main__.py", "main.py"):
+        name, args = (args[0] if args else ""), args[1:]
+    if name == "installed":
+        return installed.record(args)
+    if name in DAEMONS:
+        return int(_function(DAEMONS[name])(args))
+    if name not in HARDWARE and name not in PACKAGED:
+        sys.stderr.write("nodeprep-sim: no tool is called %r\n" % name)
+        return 127
+    tool = _function(HARDWARE.get(name) or PACKAGED[name])
+    os.environ["NODEPREP_SIM_TOOL"] = name
+    return _show(_run(name, tool, args))
+
+
+def _function(where: str) -> Callable[..., Any]:
+    """Imported only when called: a tool that runs in a loop pays for itself alone."""
+    module, _, function = where.partition(".")
+    imported = importlib.import_module("." + module, __package__)
+    return getattr(imported, function)  # type: ignore[no-any-return]
+
+
+def _show(result: Result) -> int:
+    try:
+        sys.stdout.write(result.out)
+        sys.stdout.flush()
+        sys.stderr.write(result.err)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return result.rc
+
+
+def _run(name: str, tool: Tool, args: list[str]) -> Result:
+    before = boards.load()
+    behaviour = before["tools"].get(name, {})
+    mode = behaviour.get("mode", "")
+    if mode == "silent":
+        return Result(behaviour.get("rc", 0))
+    if mode == "hangs":
+        while True:
+            time.sleep(3600)
+    if mode == "dies":
+        os.kill(os.getpid(), getattr(signal, behaviour.get("signal", "SIGSEGV")))
+    result = _apply(tool, args, before)
+    if mode == "warns":
+        text = behaviour.get("text", "WARNING: infoROM is corrupted at gpu 0000:17:00.0") + "\n"
+        return Result(behaviour.get("rc", result.rc), result.out + text, result.err)
+    return result
+
+
+def _apply(tool: Tool, args: list[str], before: Board) -> Result:
+    """Runs a tool on a copy; when it changed the board, runs it again alone and saves."""
+    after = copy.deepcopy(before)
+    result = _call(tool, args, after)
+    if after == before:
+        return result
+    answers = []
+
+    def again(board: Board) -> None:
+        answers.append(_call(tool, args, board))
+
+    try:
+        boards.update(again)
+    except PermissionError:
+        return result if _only_boot(before, after) else DENIED
+    return answers[0]
+
+
+def _only_boot(before: Board, after: Board) -> bool:
+    return bool(before["boot_id"] != after["boot_id"]) or before["load_until"] < after["load_until"]
+
+
+def _call(tool: Tool, args: list[str], board: Board) -> Result:
+    settle(board)
+    try:
+        return tool(args, board)
+    except Usage as usage:
+        return usage.result
+
+
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def settle(board: Board) -> None:
+    """What a reboot does to the hardware, once per boot: counters cleared, pending settings in."""
+    now = boot_id()
+    before, board["boot_id"] = board["boot_id"], now
+    if before in ("", now):
+        return
+    board["xids"] = []
+    board["fabric_manager"]["running"] = ""
+    for gpu in board["gpus"]:
+        gpu["persistence"] = False
+        gpu["locked_clocks"] = None
+        gpu["reset_required"] = False
+        gpu["processes"] = []
+        gpu["remap"]["pending"] = False
+        gpu["ecc"]["mode"] = gpu["ecc"]["pending"]
+        gpu["ecc"]["volatile"] = dict.fromkeys(boards.COUNTERS, 0)
+        gpu["mig"]["current"] = gpu["mig"]["pending"]
+    installed.booted()
