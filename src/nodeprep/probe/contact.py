@@ -13,6 +13,7 @@ import re
 import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,13 @@ class FirstContact:
             "recorded": self.recorded,
             "changed": self.changed,
         }
+
+    def visit(self) -> Remote:
+        """A connection for reading before first contact: the node itself is not changed."""
+        if Path(self.address.key_file).exists():
+            with suppress(LoginRefused):
+                return self._login(self.address.user)
+        return self._bootstrap_login()
 
     # -- logging in ---------------------------------------------------------------------------
 

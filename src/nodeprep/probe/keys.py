@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodeprep.errors import BadInput, HostKeyChanged
+from nodeprep.remote.known_hosts import KnownHosts, locked
 
 if TYPE_CHECKING:
     import paramiko
@@ -68,24 +68,19 @@ def record(known_hosts: Path | str, name: str, key: paramiko.PKey) -> bool:
     Many processes may do so at once. Raises HostKeyChanged when another key of this host is on
     record, and BadInput when the file cannot be written.
     """
-    from nodeprep.remote import KnownHosts  # noqa: PLC0415
-
     path = Path(known_hosts)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        with os.fdopen(descriptor, "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # let go when the file is closed
-            for known in KnownHosts(path).of(name):
-                if known.key == key:
-                    return False
-                raise HostKeyChanged(
-                    f"{name}: {known.key.fingerprint} is on record ({path} line {known.line}); "
-                    f"the node presents {key.fingerprint}"
-                )
-            _append(file.fileno(), f"{name} {key.get_name()} {key.get_base64()}\n".encode())
-    except OSError as error:
-        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
+    with locked(path) as descriptor:
+        for known in KnownHosts(path).of(name):
+            if known.key == key:
+                return False
+            raise HostKeyChanged(
+                f"{name}: {known.key.fingerprint} is on record ({path} line {known.line}); "
+                f"the node presents {key.fingerprint}"
+            )
+        try:
+            _append(descriptor, f"{name} {key.get_name()} {key.get_base64()}\n".encode())
+        except OSError as error:
+            raise BadInput(f"{path} cannot be written: {error.strerror}") from None
     return True
 
 

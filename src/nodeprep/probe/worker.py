@@ -1,7 +1,8 @@
 """The child process that speaks to nodes: one JSON job on stdin, events on stdout, a line each.
 
     {"job": "read", "concurrency": 20, "nodes":
-        [{"name", "connection": {…}, "claims": [{…}, …], "hardware": false, "timeout_s": 60}]}
+        [{"name", "connection": {…}, "claims": [{…}, …], "hardware": false, "timeout_s": 60,
+          "password": only for a node before its first contact}]}
     {"job": "contact", "concurrency": 20, "nodes":
         [{"name", "connection": {…}, "password": "…" or null, "files": [{path, content, mode}]}]}
 
@@ -16,6 +17,7 @@ from gevent import monkey
 if __name__ == "__main__":
     monkey.patch_all()  # before anything imports sockets or threads
 
+import functools
 import json
 import os
 import sys
@@ -111,12 +113,19 @@ def read(job: Job, emit: Emitter) -> None:
             name,
             deadline_s=max(1.0, timeout_s - _MARGIN_S),
         )
-        with opened[name].connect() as remote:
+        with _visit(node, emit) if node.get("password") else opened[name].connect() as remote:
             result = remote.run(["python3", "-I", "-"], stdin=program, timeout_s=timeout_s)
         _ran(remote, result, timeout_s)
         emit.reading(name, request.parse(result.stdout, name).model_dump_json())
 
     each(job["nodes"], job.get("concurrency") or CONCURRENCY, emit, work)
+
+
+def _visit(node: Job, emit: Emitter) -> Remote:
+    from nodeprep.probe.contact import FirstContact  # noqa: PLC0415
+
+    say = functools.partial(emit.note, node["name"])
+    return FirstContact(node, address(node), say).visit()
 
 
 class Claims:
@@ -156,7 +165,8 @@ def contact(job: Job, emit: Emitter) -> None:
 
     def work(node: Job) -> None:
         name = node["name"]
-        emit("done", name, first_contact(node, address(node), lambda text: emit.note(name, text)))
+        say = functools.partial(emit.note, name)
+        emit("done", name, first_contact(node, address(node), say))
 
     each(job["nodes"], job.get("concurrency") or CONCURRENCY, emit, work)
 
