@@ -1,0 +1,117 @@
+"""Claims mean the same to nodeprep's compiler and to Ansible, for every role and every site.
+
+Ansible's own templating renders each role's claims and templates; nodeprep's documents must agree.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nodeprep import inventory
+from nodeprep.inventory import Site, roles, source
+from nodeprep.model.claim import CLAIM, Claim, File
+from nodeprep.model.node import Document
+
+ROOT = Path(__file__).parents[3]
+INVENTORIES = [ROOT / "inventory" / name for name in ("la.yaml", "lab.yaml")]
+os.environ.setdefault("ANSIBLE_DEPRECATION_WARNINGS", "false")
+
+
+@cache
+def site(path: Path) -> tuple[Site, source.Source]:
+    found = inventory.load(path)
+    patterns = roles.playbook([found.playbook.parent]).patterns
+    hosts = source.load(path, limit=None, patterns=patterns, vault_password_file=None)
+    return found, hosts
+
+
+@cache
+def expand() -> Any:
+    path = ROOT / "roles" / "claims" / "filter_plugins" / "claims.py"
+    spec = importlib.util.spec_from_file_location("claims_filters", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module._expand
+
+
+def trusted(value: Any) -> Any:
+    from ansible.template import trust_as_template
+
+    if isinstance(value, str):
+        return trust_as_template(value)
+    if isinstance(value, dict):
+        return {key: trusted(item) for key, item in value.items()}
+    return [trusted(item) for item in value] if isinstance(value, list) else value
+
+
+def templar(role: roles.Role, document: Document, hosts: source.Source) -> Any:
+    from ansible.parsing.dataloader import DataLoader
+    from ansible.template import Templar
+
+    host = next(h for h in hosts.hosts if h.name == document.node.name)
+    variables = {
+        **trusted(dict(role.defaults)),
+        **trusted(
+            {k: v for k, v in host.variables.items() if isinstance(v, str | int | list | dict)}
+        ),
+        **trusted(dict(role.variables)),
+        "inventory_hostname": host.name,
+        "groups": hosts.groups,
+        "group_names": list(host.groups),
+        "node_profile": document.node.profile.model_dump(mode="json"),
+    }
+    return Templar(loader=DataLoader(), variables=variables)
+
+
+def by_ansible(role: roles.Role, document: Document, hosts: source.Source) -> list[Claim]:
+    engine = templar(role, document, hosts)
+    rendered = engine.template(trusted(role.claims))
+    found = []
+    for raw in rendered:
+        for item in expand()(raw):
+            claim = CLAIM.validate_python({**item, "role": role.name})
+            if isinstance(claim, File) and claim.template and claim.applies:
+                text = engine.template(trusted(role.template(claim.template)))
+                claim = claim.model_copy(update={"content": str(text)})
+            found.append(claim)
+    return found
+
+
+CASES = [
+    pytest.param(path, document.node.name, role, id=f"{path.stem}-{document.node.name}-{role}")
+    for path in INVENTORIES
+    for document in site(path)[0].documents
+    for role in document.roles
+]
+
+
+@pytest.mark.parametrize(("path", "node", "name"), CASES)
+def test_both_engines_claim_the_same(path: Path, node: str, name: str) -> None:
+    found, hosts = site(path)
+    document = next(d for d in found.documents if d.node.name == node)
+    role = roles.role(name, found.roles_path)
+    ours = [c.model_copy(update={"sha256": None}) if isinstance(c, File) else c
+            for c in document.claims_of(name)]  # fmt: skip
+    theirs = by_ansible(role, document, hosts)
+    assert [c.id for c in ours] == [c.id for c in theirs]
+    assert ours == theirs
+    assert ours, "a role without claims has nothing to hold"
+
+
+def test_a_difference_would_be_seen() -> None:
+    """The sabotaged twin: a template that the two engines render differently."""
+    found, hosts = site(INVENTORIES[0])
+    document = found.documents[0]
+    role = roles.role(document.roles[0], found.roles_path)
+    bent = roles.Role(role.name, role.folder, role.defaults,
+                      {f"{role.name}_claims": [*role.claims, {"kind": "module", "name": "odd"}]},
+                      role.options)  # fmt: skip
+    assert by_ansible(bent, document, hosts) != by_ansible(role, document, hosts)
