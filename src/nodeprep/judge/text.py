@@ -54,4 +54,7 @@ def listed(items: list[str], limit: int = 8) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """`2 cores a socket` of `core a socket`."""
+    first, _, rest = noun.partition(" a ")
+    ending = f" a {rest}" if rest else ""
+    return f"{count} {first}{'' if count == 1 else 's'}{ending}"

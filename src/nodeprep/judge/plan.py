@@ -1,0 +1,39 @@
+"""The plan of a node: which roles must run, and why the package set forbids it, if it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodeprep.model.plan import NodePlan
+from nodeprep.model.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nodeprep.model.node import Document
+    from nodeprep.model.verdict import Verdict
+
+
+def plan(
+    document: Document, verdicts: Iterable[Verdict], conflicts: tuple[str, ...] = ()
+) -> NodePlan:
+    """Roles that own a claim which does not hold, in the document's order.
+
+    An unknown makes its role run too: converging may bring the tool that was missing. A claim
+    that notifies a handler named `reboot…` and fails makes the plan say that it reboots.
+    """
+    found = tuple(verdicts)
+    owners = {verdict.role for verdict in found if verdict.verdict.blocks}
+    failing = {verdict.claim for verdict in found if verdict.verdict is Outcome.FAIL}
+    reboots = [
+        claim.id
+        for claim in document.claims
+        if claim.id in failing and any(name.lower().startswith("reboot") for name in claim.notify)
+    ]
+    return NodePlan(
+        node=document.node.name,
+        verdicts=found,
+        roles=tuple(role for role in document.roles if role in owners),
+        reboot=", ".join(reboots),
+        conflicts=conflicts,
+    )
