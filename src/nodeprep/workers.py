@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from pydantic import ValidationError
 
@@ -45,8 +45,7 @@ def run(module: str, job: Mapping[str, Any], feed: Feed, *, log: Path) -> None:
         )
         with _ended(child):
             _send(child, json.dumps(job).encode())
-            assert child.stdout is not None
-            for line in child.stdout:
+            for line in cast("IO[bytes]", child.stdout):
                 feed(_event(line, module))
             code = child.wait()
     if code != 0:
@@ -56,19 +55,24 @@ def run(module: str, job: Mapping[str, Any], feed: Feed, *, log: Path) -> None:
 
 
 def run_each(
-    module: str, jobs: Sequence[Mapping[str, Any]], feed: Feed, *, logs: Sequence[Path], limit: int
+    module: str,
+    jobs: Sequence[Mapping[str, Any]],
+    feeds: Sequence[Feed],
+    *,
+    logs: Sequence[Path],
+    limit: int,
 ) -> list[ToolFailure | None]:
-    """Run one child a job, `limit` at a time; feeds from one thread at a time.
+    """Run one child a job, `limit` at a time, each with a feed; one of them is called at a time.
 
     Returns, for each job, the failure of its child or None.
     """
     lock = threading.Lock()
 
-    def fed(event: Event) -> None:
-        with lock:
-            feed(event)
+    def one(job: Mapping[str, Any], feed: Feed, log: Path) -> ToolFailure | None:
+        def fed(event: Event) -> None:
+            with lock:
+                feed(event)
 
-    def one(job: Mapping[str, Any], log: Path) -> ToolFailure | None:
         try:
             run(module, job, fed, log=log)
         except ToolFailure as failure:
@@ -77,7 +81,7 @@ def run_each(
 
     with ThreadPoolExecutor(max_workers=max(1, limit)) as pool:
         try:
-            return list(pool.map(one, jobs, logs))
+            return list(pool.map(one, jobs, feeds, logs))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             end_all()
@@ -119,10 +123,10 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 def _send(child: subprocess.Popen[bytes], job: bytes) -> None:
     """Passwords may be in a job: a pipe is the only way that they travel."""
-    assert child.stdin is not None
+    stdin = cast("IO[bytes]", child.stdin)
     with contextlib.suppress(BrokenPipeError):  # its exit code tells
-        child.stdin.write(job)
-        child.stdin.close()
+        stdin.write(job)
+        stdin.close()
 
 
 def _event(line: bytes, module: str) -> Event:

@@ -67,7 +67,7 @@ def test_one_failure_among_many_leaves_the_others_alone(worker: str, tmp_path: P
     found: list[Event] = []
     jobs = [{"bad": bad} for bad in (False, True, False)]
     logs = [tmp_path / str(i) for i in range(3)]
-    failures = workers.run_each(worker, jobs, found.append, logs=logs, limit=2)
+    failures = workers.run_each(worker, jobs, [found.append] * 3, logs=logs, limit=2)
     assert [f is None for f in failures] == [True, False, True]
     assert len(found) == 2
 

@@ -65,9 +65,11 @@ def options(
 
 def watched(call: Callable[[Feed], RunResult], *, as_json: bool) -> RunResult:
     """Run a verb while its events are shown: on stderr when stdout is for a machine."""
+    from rich.console import Console  # noqa: PLC0415
+
     from nodeprep.report.live import Screen  # noqa: PLC0415
 
-    with Screen(sys.stderr if as_json else sys.stdout) as screen:
+    with Screen(Console(stderr=as_json)) as screen:
         return call(screen.feed)
 
 

@@ -16,8 +16,8 @@ from nodeprep.model.lifecycle import Event as Happened
 from nodeprep.model.lifecycle import State
 from nodeprep.model.run import NodeResult, RunResult
 from nodeprep.pipeline import stages
-from nodeprep.pipeline.run import STAGES, Confirm, Feed, Options, Run, begun, keep_json
-from nodeprep.remote import known_hosts
+from nodeprep.pipeline.run import STAGES, Confirm, Feed, Options, Run, Work, begun, keep_json
+from nodeprep.probe import keys
 from nodeprep.resources import site_dir, state_home
 
 __all__ = [
@@ -195,9 +195,9 @@ def report(options: Options, form: str, verb: str | None) -> str:
         )
     renderers: dict[str, Callable[[RunResult], str]] = {
         "html": html.render,
-        "junit": junit.render,
+        "junit": junit.junit,
         "json": document.dumps,
-        "prometheus": prometheus.render,
+        "prometheus": prometheus.textfile,
     }
     return renderers[form](result)
 
@@ -210,7 +210,7 @@ def retire(options: Options, reason: str) -> list[str]:
         for work in run.works.values():
             run.move(work, Happened.RETIRED, reason)
             connection = work.document.node.connection
-            known_hosts.forget(Path(connection.known_hosts), connection.host, connection.port)
+            keys.forget(connection)
             retired.append(work.name)
         stages.leave(run)
     return retired
@@ -236,7 +236,7 @@ def _converge(run: Run) -> None:
     stages.refuse_wrong_hardware(run, run.going())
 
 
-def _ready(run: Run) -> list[stages.Work]:
+def _ready(run: Run) -> list[Work]:
     states = (State.CONVERGED, State.ACCEPTED, State.JOINED)
     return [w for w in run.going() if run.ledger.state(w.name).state in states]
 
@@ -291,5 +291,5 @@ def _finish(run: Run) -> RunResult:
     run.save(result)
     keep_json(run.folder / "run.json", document.document(result))
     (run.folder / "report.html").write_text(html.render(result), encoding="utf-8")
-    (run.folder / "junit.xml").write_text(junit.render(result), encoding="utf-8")
+    (run.folder / "junit.xml").write_text(junit.junit(result), encoding="utf-8")
     return result

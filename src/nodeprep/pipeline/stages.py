@@ -24,6 +24,7 @@ from nodeprep.model.verdict import Verdict
 from nodeprep.pipeline.run import Run, Work
 
 _READER_TIMEOUT_S = 90
+_ACCEPTED_AT_ONCE = 8  # a child process each, of about 60 MB
 # What the reader leaves aside: it needs no prose, and never the content of a file.
 _NOT_SENT = {"content", "template", "why", "source", "notify", "applies"}
 _FIRST_CONTACT = (State.NEW, State.REACHABLE, State.QUARANTINED, State.RETIRED)
@@ -244,27 +245,42 @@ def accept(run: Run, works: Sequence[Work]) -> None:
         return
     run.enter("accept", works)
     jobs = [_acceptance(run, work) for work in works]
-    proofs: dict[str, list[Verdict]] = {work.name: [] for work in works}
-    done: dict[str, dict[str, Any]] = {}
-
-    def feed(event: Event) -> None:
-        if event.what is What.VERDICT:
-            proofs[event.node].append(Verdict.model_validate(event.data))
-        elif event.what is What.DONE:
-            done[event.node] = event.data
-        elif event.what is What.ERROR and event.node:
-            run.failed(run.works[event.node], event.data)
-        run.feed(event)
-
-    logs = [run.log(f"accept-{work.name}") for work in works]
-    failures = workers.run_each("nodeprep.accept.worker", jobs, feed, logs=logs, limit=8)
+    told = {work.name: _Told() for work in works}
+    failures = workers.run_each(
+        "nodeprep.accept.worker",
+        jobs,
+        [told[work.name].feed(run, work) for work in works],
+        logs=[run.log(f"accept-{work.name}") for work in works],
+        limit=_ACCEPTED_AT_ONCE,
+    )
     for work, failure in zip(works, failures, strict=True):
         if failure is not None and work.fault is None:
             run.fail(work, failure)
-        claimed = {v.claim for v in work.claims}
-        work.proofs = tuple(v for v in proofs[work.name] if v.claim not in claimed)
+        claimed = {v.claim for v in (*work.hardware, *work.claims)}
+        work.proofs = tuple(v for v in told[work.name].verdicts if v.claim not in claimed)
         if work.going:
-            _decide(run, work, done.get(work.name))
+            _decide(run, work, ended=told[work.name].ended)
+
+
+class _Told:
+    """What the acceptance of one node told so far."""
+
+    def __init__(self) -> None:
+        self.verdicts: list[Verdict] = []
+        self.ended = False
+
+    def feed(self, run: Run, work: Work) -> workers.Feed:
+        def fed(event: Event) -> None:
+            event = event.model_copy(update={"node": work.name})
+            if event.what is What.VERDICT:
+                self.verdicts.append(Verdict.model_validate(event.data))
+            elif event.what is What.DONE:
+                self.ended = True
+            elif event.what is What.ERROR:
+                run.failed(work, event.data)
+            run.feed(event)
+
+        return fed
 
 
 def _acceptance(run: Run, work: Work) -> dict[str, Any]:
@@ -280,8 +296,8 @@ def _acceptance(run: Run, work: Work) -> dict[str, Any]:
     }
 
 
-def _decide(run: Run, work: Work, done: Mapping[str, Any] | None) -> None:
-    if done is None:
+def _decide(run: Run, work: Work, *, ended: bool) -> None:
+    if not ended:
         run.fail(work, ToolFailure(f"{work.name}: acceptance did not come to its end"))
         return
     accepted, reasons = gate.decide(work.verdicts, work.document.node.profile)
