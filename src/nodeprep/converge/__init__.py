@@ -1,0 +1,1 @@
+"""Drives Ansible: a job in, events out. Knows nothing of claims beyond their ids."""
