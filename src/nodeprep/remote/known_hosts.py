@@ -55,6 +55,9 @@ class KnownHosts:
             text = ""
         except OSError as error:
             raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+        self._take(text)
+
+    def _take(self, text: str) -> None:
         for number, line in enumerate(text.splitlines(), 1):
             names, _, rest = line.strip().partition(" ")
             if rest and names[0] not in "#@":
