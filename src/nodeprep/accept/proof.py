@@ -13,11 +13,9 @@ from nodeprep.model.profile import Profile
 from nodeprep.model.verdict import Outcome
 
 # A non-interactive login has a short PATH, and NVIDIA's and Open MPI's tools stand apart from it.
-PATH = ":".join(
-    (
-        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "/usr/local/cuda/bin:/opt/openmpi/bin:/opt/nccl-tests/build",
-    )
+PATH = (
+    "/usr/local/cuda/bin:/opt/openmpi/bin:/opt/nccl-tests/build"
+    ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 # nvidia-smi says by its exit code what is wrong with the board or the driver.
 _SMI_CODES = {
@@ -54,12 +52,13 @@ class Proof:
         env: Mapping[str, str] | None = None,
         accept: Iterable[int] = (0,),
         once: bool = False,
+        or_nothing: bool = False,
     ) -> str:
         """What a tool prints on stdout. A list is an argument vector, a string is for `sh`.
 
         Unknown when the tool is missing, ends with a code not in `accept`, prints nothing, or runs
         past `timeout_s` or past the time that the proof has left. `once`: proofs that ask the
-        same share the answer.
+        same share the answer. `or_nothing`: printing nothing is an answer, which the proof judges.
         """
         tool = _tool(command)
         line = _line(command, env or {})
@@ -68,6 +67,8 @@ class Proof:
         else:
             ran = self._session.run(line, sudo=sudo, timeout_s=timeout_s)
         _must_have_run(tool, ran, tuple(accept), timeout_s)
+        if not ran.stdout.strip() and not or_nothing:
+            raise Unknown(f"{tool} printed nothing")
         return ran.stdout
 
     def logins_offered(self, user: str) -> tuple[str, ...]:
@@ -164,8 +165,6 @@ def _must_have_run(tool: str, ran: Ran, accept: tuple[int, ...], timeout_s: floa
         raise Unknown(f"{tool} did not end within {timeout_s:g} s", action="look for a hang")
     if ran.rc not in accept:
         raise Unknown(*_why_not(tool, ran), action=_what_now(tool, ran.rc))
-    if not ran.stdout.strip():
-        raise Unknown(f"{tool} printed nothing")
 
 
 def _why_not(tool: str, ran: Ran) -> tuple[str]:

@@ -52,7 +52,7 @@ def _session(job: Job) -> NodeSession:
 
     node = job.document.node
     return NodeSession(
-        connect=lambda: remotes({node.name: node.connection})[node.name].connect(),
+        connect=remotes({node.name: node.connection})[node.name].connect,
         offers=lambda user: methods_offered(node.connection, user),
     )
 
