@@ -93,8 +93,8 @@ def document(result: RunResult) -> dict[str, Any]:
 
 
 def dumps(result: RunResult) -> str:
-    """The document as text, one line end at its end."""
-    return json.dumps(document(result), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """The document as text, without a last line end."""
+    return json.dumps(document(result), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def schema() -> dict[str, Any]:

@@ -16,7 +16,7 @@ _TAGS = {
 }
 
 
-def junit(result: RunResult) -> str:
+def render(result: RunResult) -> str:
     """The run as JUnit XML. A node of which nothing was checked is an error, not a green suite."""
     root = ET.Element("testsuites", name=clean(f"nodeprep {result.verb} {result.site}"))
     for node in result.nodes:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
+from typing import IO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -42,7 +44,7 @@ class _Row:
 
 
 class Screen:
-    """`with Screen(console) as screen:`, then `stage` and `feed`; from any thread.
+    """`with Screen(sys.stdout) as screen:`, then `stage` and `feed`; from any thread.
 
     On a terminal a table is drawn over and over; elsewhere each thing worth a line is one, with
     the time. Both are quiet about readings and passed verdicts: those belong to the report.
@@ -50,12 +52,12 @@ class Screen:
 
     def __init__(
         self,
-        console: Console | None = None,
+        out: Console | IO[str] | None = None,
         *,
         verb: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = out if isinstance(out, Console) else Console(file=out or sys.stderr)
         self._verb = verb
         self._clock = clock
         self._rows: dict[str, _Row] = {}

@@ -36,7 +36,7 @@ class Metric:
                 yield f"{series} {_number(value)}"
 
 
-def textfile(result: RunResult) -> str:
+def render(result: RunResult) -> str:
     """The run as text for the collector. What was not measured has no sample: it is not 0."""
     run = {"site": result.site, "verb": result.verb}
     metrics = (
@@ -69,7 +69,7 @@ def write(result: RunResult, path: Path) -> None:
         fd, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-                file.write(textfile(result))
+                file.write(render(result))
             Path(name).chmod(0o644)
             Path(name).replace(path)
         except BaseException:

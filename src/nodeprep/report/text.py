@@ -50,7 +50,8 @@ def blocks(result: RunResult) -> Iterator[Block]:
         yield states(result)
     elif result.verb != "plan":
         yield nodes(result)
-    yield from faults(result)
+    if result.verb != "status":  # those are of an older run
+        yield from faults(result)
     yield from _simulated(result)
 
 
@@ -81,7 +82,7 @@ def states(result: RunResult) -> Table:
                 Cell(node.name, STRONG),
                 _state(node),
                 Cell(words.when(node.since) or "never seen"),
-                Cell(words.why(node)),
+                Cell(node.why or "-"),
             )
             for node in result.nodes
         ),

@@ -11,11 +11,11 @@ from tests.unit.report import sample
 from nodeprep.model.lifecycle import State
 from nodeprep.model.run import NodeResult, RunResult
 from nodeprep.model.verdict import Outcome, Verdict
-from nodeprep.report.junit import junit
+from nodeprep.report import junit
 
 
 def suites(result: RunResult) -> dict[str, ET.Element]:
-    return {suite.attrib["name"]: suite for suite in ET.fromstring(junit(result))}
+    return {suite.attrib["name"]: suite for suite in ET.fromstring(junit.render(result))}
 
 
 def counts(suite: ET.Element) -> tuple[int, ...]:
@@ -26,7 +26,7 @@ def test_a_suite_per_node_and_a_case_per_verdict() -> None:
     found = suites(sample.run())
     assert counts(found["gpu1"]) == (13, 0, 0, 2)
     assert counts(found["gpu2"]) == (15, 2, 1, 2)
-    root = ET.fromstring(junit(sample.run()))
+    root = ET.fromstring(junit.render(sample.run()))
     assert counts(root) == (31, 2, 2, 4)
 
 
@@ -61,5 +61,5 @@ def test_a_node_of_which_nothing_was_checked_is_an_error_and_not_green() -> None
 def test_any_text_that_a_node_prints_gives_valid_xml(text: str, outcome: Outcome) -> None:
     verdict = Verdict(claim=text, role=text, verdict=outcome, read=text, reason=text, diff=text)
     node = NodeResult(name=text, state=State.NEW, verdicts=(verdict,))
-    written = junit(sample.run("accept", node)).encode("utf-8")
+    written = junit.render(sample.run("accept", node)).encode("utf-8")
     assert ET.fromstring(written).attrib["tests"] == "1"
