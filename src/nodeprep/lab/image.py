@@ -11,24 +11,25 @@ hardware stand-ins and NVIDIA's packages as the lab serves them.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from nodeprep import resources
-from nodeprep.lab import recipe, repository, sources
+from nodeprep.lab import build
 from nodeprep.lab.locks import locked
-from nodeprep.lab.shell import remove_tree, run
+from nodeprep.lab.shell import remove_tree
 
 _HERE = Path(__file__).parent
-_SIM = _HERE / "sim"
-_SIM_TARGET = "usr/lib/nodeprep-sim"
+# What decides what the base layer becomes.
+_MADE_OF = tuple(_HERE / name for name in ("recipe.py", "repository.py", "build.py"))
 _KEPT = 2
-_BUILD_TIMEOUT_S = 1800
+
+
+def _silent(_text: str) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,15 @@ def ensure(
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache / ".lock"):
-        base_hash = digest([_HERE / "recipe.py", _HERE / "repository.py", _HERE / "image.py"])
+        base_hash = digest(_MADE_OF)
         base = cache / f"base-{base_hash}"
         if not base.is_dir():
             note("building the node image (once; a minute or two)")
-            _build(base, _build_base)
-        sim = cache / f"sim-{digest([_SIM], salt=base_hash)}"
+            _build(base, build.base)
+        sim = cache / f"sim-{digest([build.SIM], salt=base_hash)}"
         if not sim.is_dir():
             note("building the hardware stand-ins and their packages")
-            _build(sim, lambda folder: _build_sim(folder, base))
+            _build(sim, lambda folder: build.sim(folder, base))
         for built in (base, sim):
             os.utime(built)
         _prune(cache, {base, sim, *in_use})
@@ -108,91 +109,3 @@ def _prune(cache: Path, keep: set[Path]) -> None:
         for old in newest[_KEPT:]:
             if old not in keep:
                 remove_tree(old)
-
-
-def _build_base(folder: Path) -> None:
-    root, debian = folder / "root", folder / "debian"
-    (debian / "partial").mkdir(parents=True)
-    repository.make_key(folder)
-    excludes = [f"--dpkgopt=path-exclude={glob}" for glob in recipe.PATH_EXCLUDES]
-    run(
-        [
-            "mmdebstrap",
-            "--mode=root",
-            "--variant=apt",
-            "--format=directory",
-            "--quiet",
-            f"--keyring={recipe.KEYRING}",
-            '--aptopt=Acquire::Languages "none"',
-            '--aptopt=APT::Install-Recommends "false"',
-            *excludes,
-            f"--include={','.join(recipe.IMAGE_PACKAGES)}",
-            f"--customize-hook={_download_hook(debian)}",
-            recipe.SUITE,
-            root,
-            "-",
-        ],
-        text=sources.for_image(sources.of_machine()),
-        timeout_s=_BUILD_TIMEOUT_S,
-    )
-    shutil.rmtree(debian / "partial")
-    (debian / "lock").unlink(missing_ok=True)
-    repository.index(debian, folder / repository.SECRET_KEY)
-    _finish_root(root, folder / repository.PUBLIC_KEY)
-
-
-def _download_hook(debian: Path) -> str:
-    """Shell that mmdebstrap runs while the image's apt still knows the mirror."""
-    apt = (
-        'APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get --quiet --yes --download-only'
-        f" -o Dir::Cache::archives={debian} -o APT::Sandbox::User=root"
-    )
-    wanted = " ".join(recipe.REPOSITORY_PACKAGES)
-    again = " ".join(recipe.REINSTALLABLE_PACKAGES)
-    return f"{apt} install {wanted} && {apt} --reinstall install {again} # $1"
-
-
-def _finish_root(root: Path, public_key: Path) -> None:
-    """From a Debian root to a server as a provider hands it over, with the lab's packages."""
-    for path in ("etc/apt/apt.conf.d/99mmdebstrap", "etc/apt/sources.list"):
-        (root / path).unlink(missing_ok=True)
-    for pattern in ("etc/apt/sources.list.d/*", "var/lib/apt/lists/*_*", "etc/ssh/ssh_host_*"):
-        for path in root.glob(pattern):
-            path.unlink()
-    for log in ("apt/history.log", "apt/term.log", "apt/eipp.log.xz", "bootstrap.log"):
-        (root / "var/log" / log).unlink(missing_ok=True)
-    keys = root / "etc/apt/keyrings"
-    keys.mkdir(parents=True, exist_ok=True)
-    shutil.copy(public_key, keys / "lab-debian.gpg")
-    for name, text in recipe.FILES.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # resolv.conf may be a link to somewhere else
-        path.write_text(text)
-    (root / "etc/apt/sources.list.d/debian.list").write_text(
-        f"deb [signed-by=/etc/apt/keyrings/lab-debian.gpg] http://{recipe.GATEWAY}/debian ./\n"
-    )
-    systemctl = ["systemctl", "--quiet", f"--root={root}"]
-    run([*systemctl, "mask", *recipe.MASKED_UNITS])
-    run([*systemctl, "disable", *recipe.DISABLED_UNITS])
-    run([*systemctl, "enable", *recipe.ENABLED_UNITS])
-
-
-def _build_sim(folder: Path, base: Path) -> None:
-    root, nvidia = folder / "root", folder / "nvidia"
-    nvidia.mkdir()
-    target = root / _SIM_TARGET
-    target.parent.mkdir(parents=True)
-    bin_dir = root / "usr/local/sbin"
-    bin_dir.mkdir(parents=True)
-    if _SIM.is_dir():
-        shutil.copytree(_SIM, target, ignore=shutil.ignore_patterns("__pycache__"))
-        for tool in recipe.SIMULATED_TOOLS:
-            (bin_dir / tool).symlink_to(f"/{_SIM_TARGET}/run")
-        etc = root / "etc"
-        etc.mkdir()
-        (etc / "nodeprep-simulated").write_text("\n".join(recipe.SIMULATED_TOOLS) + "\n")
-    if (_SIM / "packages.py").is_file():
-        packages = importlib.import_module("nodeprep.lab.sim.packages")
-        packages.build(nvidia, public_key=base / repository.PUBLIC_KEY)
-    repository.index(nvidia, base / repository.SECRET_KEY)

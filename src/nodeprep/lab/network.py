@@ -1,4 +1,4 @@
-"""A lab's network: namespaces, a bridge and veth pairs. The machine's own network is not touched."""
+"""A lab's network: namespaces, a bridge and veth pairs. The machine's own stays as it is."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeprep.errors import ToolFailure
-from nodeprep.lab import cgroups, names, network, processes, recipe, shell, state
+from nodeprep.lab import cgroups, names, network, processes, shell, state
 from nodeprep.lab.sim import board as boards
 from nodeprep.lab.state import LabDir, LabState, NodeState
 
@@ -112,17 +112,10 @@ def start(lab: LabDir, node: NodeState) -> None:
     ]
     groups = cgroups.make(lab.name, name)
     joins = "".join(f"echo $$ > {group}/cgroup.procs; " for group in groups)
+    settings = (f"{key}={value}" for key, value in _ENV.items())
     again = f'while :; do sh -c \'{joins}exec "$@"\' sh "$@"; [ $? = {_REBOOT} ] || exit; done'
     processes.spawn(
-        [
-            "env",
-            *(f"{key}={value}" for key, value in _ENV.items()),
-            "sh",
-            "-c",
-            again,
-            "sh",
-            *nspawn,
-        ],
+        ["env", *settings, "sh", "-c", again, "sh", *nspawn],
         record=lab.pid(name),
         log=folder / "console.log",
         cgroups=cgroups.make(lab.name, cgroups.SERVICES),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 from nodeprep import resources
 from nodeprep.errors import BadInput, ToolFailure
@@ -23,6 +21,7 @@ from nodeprep.lab import (
     network,
     node,
     processes,
+    servers,
     shell,
     state,
 )
@@ -91,7 +90,7 @@ def up(
         raise BadInput(f"no board is called {board!r}; there are {known}")
     lab = LabDir(name)
     host.check()
-    built = image.ensure(note=note, in_use=_layers_in_use())
+    built = _image(lab, note)
     with _alone():
         host.borrow()
         spec = _specify(lab, built, wanted, board)
@@ -101,23 +100,34 @@ def up(
         for one in spec.nodes:
             network.make_node(name, one.name)
             node.make(lab, spec, one)
-        _start_servers(lab, spec)
+        servers.start(lab, spec)
         note(f"starting {len(spec.nodes)} nodes")
         for one in spec.nodes:
             node.start(lab, one)
-        refresh_routes(lab, spec)
+        servers.refresh(lab, spec)
     wait_ready(lab, spec)
     return status(name)
 
 
-def _layers_in_use() -> list[image.Path]:
-    return [image.Path(layer) for lab in state.all_labs() for layer in (lab.base, lab.sim)]
+def _image(lab: LabDir, note: Note) -> image.Image:
+    """The image that the lab was made from, or today's for a new lab."""
+    if not lab.exists():
+        used = [Path(layer) for other in state.all_labs() for layer in (other.base, other.sim)]
+        return image.ensure(note=note, in_use=used)
+    spec = lab.load()
+    found = image.Image(Path(spec.base), Path(spec.sim))
+    if not all(layer.is_dir() for layer in found.layers):
+        raise ToolFailure(
+            f"the image that lab {lab.name!r} was made from is gone",
+            hint=f"nodeprep lab down --name {lab.name}, then up",
+        )
+    return found
 
 
 def _specify(
     lab: LabDir, built: image.Image, wanted: Iterable[names.NodeName], board: str
 ) -> LabState:
-    """The lab's state: as it was, with what is new. A running lab keeps its image."""
+    """The lab's state: as it was, with the nodes that are new."""
     if lab.exists():
         spec = lab.load()
     else:
@@ -137,61 +147,6 @@ def _specify(
     return spec
 
 
-def _start_servers(lab: LabDir, spec: LabState) -> None:
-    """The packages' and names' server inside the lab, the forwarder outside."""
-    groups = cgroups.make(lab.name, cgroups.SERVICES)
-    netns = str(network.path_of(names.lab_netns(lab.name)))
-    table = lab.path / "names.json"
-    shell.write_atomic(
-        table, json.dumps({str(one.name): one.name.address for one in spec.nodes}) + "\n"
-    )
-    _write_routes(lab, spec)
-    layers = image.Image(image.Path(spec.base), image.Path(spec.sim))
-    python = [sys.executable, "-m"]
-    folders = [str(layers.debian), str(layers.nvidia)]
-    servers = {
-        "services": ["nodeprep.lab.services", netns, str(lab.http_log), *folders, str(table)],
-        "forwarder": ["nodeprep.lab.forwarder", str(lab.forward_file)],
-    }
-    for what, argv in servers.items():
-        if processes.load(lab.pid(what)) is None:
-            processes.spawn(
-                [*python, *argv],
-                record=lab.pid(what),
-                log=lab.path / f"{what}.log",
-                cgroups=groups,
-            )
-
-
-def _write_routes(lab: LabDir, spec: LabState) -> None:
-    routes = [
-        {
-            "listen": one.name.forwarded(spec.index),
-            "port": names.SSH_PORT,
-            "to": one.name.address,
-            "mode": _mode(one),
-        }
-        for one in spec.nodes
-    ]
-    netns = str(network.path_of(names.lab_netns(lab.name)))
-    shell.write_atomic(lab.forward_file, json.dumps({"netns": netns, "nodes": routes}) + "\n")
-
-
-def _mode(one: NodeState) -> str:
-    if "port_refused" in one.faults:
-        return "refused"
-    return "hangs" if "ssh_hangs" in one.faults else "open"
-
-
-def refresh_routes(lab: LabDir, spec: LabState) -> None:
-    """Make the forwarder listen as the lab's state says now."""
-    _write_routes(lab, spec)
-    forwarder = processes.load(lab.pid("forwarder"))
-    if forwarder is None:
-        raise ToolFailure(f"the forwarder ended; see {lab.path / 'forwarder.log'}")
-    os.kill(forwarder.pid, signal.SIGHUP)
-
-
 def wait_ready(lab: LabDir, spec: LabState, only: Iterable[str] = ()) -> None:
     """Until sshd of every node (or of `only`) answers, those apart that a fault keeps silent."""
     deadline = time.monotonic() + _READY_TIMEOUT_S
@@ -199,7 +154,7 @@ def wait_ready(lab: LabDir, spec: LabState, only: Iterable[str] = ()) -> None:
     waiting = [
         one
         for one in spec.nodes
-        if _mode(one) == "open" and (not chosen or str(one.name) in chosen)
+        if servers.mode(one) == "open" and (not chosen or str(one.name) in chosen)
     ]
     while waiting:
         waiting = [one for one in waiting if _ssh(one.name.forwarded(spec.index)) != "answers"]
@@ -227,18 +182,21 @@ def status(name: str = names.DEFAULT_LAB) -> LabStatus:
     """Every node of a lab; BadInput when there is no such lab."""
     lab = LabDir(name)
     spec = lab.load()
+    addresses = [one.name.forwarded(spec.index) for one in spec.nodes]
+    with ThreadPoolExecutor(max_workers=16) as pool:  # a node that hangs holds up no other
+        answers = list(pool.map(_ssh, addresses))
     nodes = tuple(
         NodeStatus(
             name=str(one.name),
-            host=one.name.forwarded(spec.index),
+            host=address,
             port=names.SSH_PORT,
             address=one.name.address,
             board=one.board,
             power="running" if node.running(lab, one) else "off",
-            ssh=_ssh(one.name.forwarded(spec.index)),
+            ssh=answer,
             faults=tuple(sorted(one.faults)),
         )
-        for one in spec.nodes
+        for one, address, answer in zip(spec.nodes, addresses, answers, strict=True)
     )
     return LabStatus(
         name=name, index=spec.index, site_dir=str(resources.site_dir(name)), nodes=nodes
@@ -285,7 +243,7 @@ def reset(name: str, nodes: Sequence[str] = ()) -> LabStatus:
             node.start(lab, fresh)
             spec = spec.with_node(fresh)
             lab.save(spec)
-        refresh_routes(lab, spec)
+        servers.refresh(lab, spec)
     wait_ready(lab, spec, only=[str(one.name) for one in chosen])
     return status(name)
 

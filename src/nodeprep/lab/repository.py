@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nodeprep.lab.shell import run
 
-SECRET_KEY = "repository.key"
+SECRET_KEY = "repository.key"  # noqa: S105  a file name
 PUBLIC_KEY = "repository.gpg"  # binary, as apt's signed-by reads it
 _UID = "nodeprep lab repository"
 

@@ -46,7 +46,7 @@ class Repositories(http.server.SimpleHTTPRequestHandler):
         with self.log.open("a") as stream:
             stream.write(f"{time.time():.3f} {self.client_address[0]} {number} {self.path}\n")
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:
         """Errors are in the log already, as the status of the request."""
 
 
