@@ -41,7 +41,6 @@ class NcclTest:
     devices: tuple[str, ...]  # model, by rank
     out_of_bounds: int | None
     average_busbw: float | None
-    counts_wrong: bool  # has a #wrong column; older ones print the error's size instead
 
     def sides(self, at_least: int) -> tuple[Side, ...]:
         big = (row for row in self.rows if row.size >= at_least)
@@ -57,8 +56,6 @@ class NcclTest:
         """Wrong values in all rows. None: validation was off, or the run was cut short."""
         if self.out_of_bounds is None:
             return None
-        if not self.counts_wrong:
-            return self.out_of_bounds
         counts = [side.wrong for side in self.sides(0)]
         if not counts or None in counts:
             return None
@@ -81,7 +78,7 @@ def parse_nccl_test(text: str) -> NcclTest:
     out = int(bounds.group(1)) if bounds else None
     if bounds and out == 0 and bounds.group(2) == "FAILED":
         raise ParseError(TOOL, "contradicts itself: no value out of bounds, and FAILED")
-    return NcclTest(rows, tuple(ranks), out, number(average), counts_wrong)
+    return NcclTest(rows, tuple(ranks), out, number(average))
 
 
 def _is_heading(line: str) -> bool:
@@ -103,5 +100,7 @@ def _side(fields: list[str], counts_wrong: bool) -> Side | None:
     time, algbw, busbw = (number(field) for field in fields[:3])
     if time is None or algbw is None or busbw is None or min(time, algbw, busbw) < 0:
         return None
-    wrong = whole(fields[3]) if counts_wrong else None
+    # Older ones print the size of the error instead, and count in the closing line alone.
+    error = number(fields[3])
+    wrong = whole(fields[3]) if counts_wrong else (None if error is None else 0)
     return Side(time, algbw, busbw, wrong if wrong is None or wrong >= 0 else None)
