@@ -335,7 +335,7 @@ def _tar(files: Sequence[File]) -> bytes:
         for file in files:
             data = file.content.encode()
             item = tarfile.TarInfo(file.path.lstrip("/"))
-            item.size, item.mode = len(data), int(file.mode, 8)
+            item.size, item.mode, item.mtime = len(data), int(file.mode, 8), time.time()
             archive.addfile(item, io.BytesIO(data))
     return buffer.getvalue()
 

@@ -78,16 +78,17 @@ if ! id -u "$user" >/dev/null 2>&1; then
   echo user
 fi
 home=$(getent passwd "$user" | cut -d: -f6)
+group=$(id -gn "$user")
+[ -d "$home" ] || install -d -m 0755 -o "$user" -g "$group" "$home"
 file=$home/.ssh/authorized_keys
 blob=$(echo "$key" | cut -d' ' -f2)
 if ! grep -v '^[[:space:]]*#' "$file" 2>/dev/null | grep -qF -- "$blob"; then
-  group=$(id -gn "$user")
   install -d -m 0700 -o "$user" -g "$group" "$home/.ssh"
   fresh=$(mktemp "$home/.ssh/.authorized_keys.XXXXXX")
   trap 'rm -f "$fresh"' EXIT
   [ ! -f "$file" ] || cat "$file" >"$fresh"
   [ -z "$(tail -c 1 "$fresh")" ] || echo >>"$fresh"
-  echo "$key" >>"$fresh"
+  echo "$key" | cat >>"$fresh"  # a full disk is told by cat; the shell says "I/O error"
   chown "$user:$group" "$fresh"
   chmod 0600 "$fresh"
   mv -f "$fresh" "$file"
@@ -97,7 +98,7 @@ if [ -n "$sudoers" ] && [ "$(cat {SUDOERS} 2>/dev/null)" != "$sudoers" ]; then
   mkdir -p /etc/sudoers.d
   fresh=$(mktemp /etc/sudoers.d/.nodeprep.XXXXXX)
   trap 'rm -f "$fresh"' EXIT
-  echo "$sudoers" >"$fresh"
+  echo "$sudoers" | cat >"$fresh"
   chmod 0440 "$fresh"
   visudo -cf "$fresh" >/dev/null
   mv -f "$fresh" {SUDOERS}

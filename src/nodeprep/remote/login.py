@@ -11,6 +11,11 @@ import paramiko
 from nodeprep.errors import HostKeyChanged, LoginRefused, Unreachable
 from nodeprep.remote.known_hosts import Address, KnownHosts, Recorded, host_name, where
 
+# A node that dies in the middle of a command is noticed within half a minute.
+_DEAD_AFTER = {
+    "TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 30_000,
+}  # fmt: skip
+
 Learn = Callable[[str, paramiko.PKey], None]
 
 
@@ -54,6 +59,10 @@ def dial(address: Address) -> socket.socket:
     except OSError as error:
         raise Unreachable(f"{place} cannot be reached: {error.strerror or error}") from None
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _DEAD_AFTER.items():
+        if option := getattr(socket, name, None):  # not every system has them all
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
     return sock
 
 
