@@ -20,7 +20,7 @@ class Job(Frozen):
     roles_path  folders of roles; the first that holds a role wins, as with Ansible
     level       proofs of this level and of those before it in `LEVELS`
     junit       where to write a JUnit file
-    baseline    what this node measured when it was last accepted, by measurement
+    baseline    what this node measured when it was last accepted, by measurement or by proof
     """
 
     document: Document

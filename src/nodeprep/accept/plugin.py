@@ -91,13 +91,13 @@ class Acceptance:
             text = f"{ticket.claim} (up to {ticket.timeout_s:g} s)"
             self._tell(What.NOTE, {"text": text})
             self._session.begin(ticket.timeout_s)
-        try:
-            return (yield)
-        finally:
-            if isinstance(item, ClaimItem):
-                self._conclude(item.verdict)
-            elif ticket:
-                self._conclude(self._final(item, ticket, time.monotonic() - began))
+        # An interruption goes through here without a verdict: nothing was found out.
+        result = yield
+        if isinstance(item, ClaimItem):
+            self._conclude(item.verdict)
+        elif ticket:
+            self._conclude(self._final(item, ticket, time.monotonic() - began))
+        return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:

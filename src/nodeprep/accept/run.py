@@ -14,7 +14,7 @@ from nodeprep.accept.gate import Decision, decide, is_proof
 from nodeprep.accept.job import Job
 from nodeprep.accept.plugin import Acceptance
 from nodeprep.accept.session import NodeSession
-from nodeprep.errors import ToolFailure
+from nodeprep.errors import Interrupted, NodeprepError, ToolFailure
 from nodeprep.model.event import Event, What
 
 Emit = Callable[[Event], None]
@@ -24,6 +24,7 @@ def accept(job: Job, session: NodeSession, emit: Emit) -> Decision:
     """Emits a VERDICT per item, an ERROR per problem, and DONE; closes the session.
 
     DONE carries `collected`, `counts` by outcome, `accepted` and, where not, `reasons`.
+    Interrupted, without DONE, when it was.
     """
     acceptance = Acceptance(job, session, emit)
     try:
@@ -33,17 +34,14 @@ def accept(job: Job, session: NodeSession, emit: Emit) -> Decision:
             )
     finally:
         session.close()
+    if code == pytest.ExitCode.INTERRUPTED:
+        raise Interrupted("the acceptance was interrupted")
     problems = [*acceptance.problems, *_shortfall(acceptance, job, code)]
     decision = decide(acceptance.verdicts, job.document.node.profile)
     reasons = (*problems, *decision.reasons)
     node = job.document.node.name
-    if session.fault:
-        fault = session.fault
-        data = {"type": type(fault).__name__, "message": fault.message, "hint": fault.hint}
-        emit(Event(what=What.ERROR, node=node, data=data))
-    for problem in problems:
-        data = {"type": ToolFailure.__name__, "message": problem, "hint": ""}
-        emit(Event(what=What.ERROR, node=node, data=data))
+    for error in (*_of_session(session), *(ToolFailure(problem) for problem in problems)):
+        emit(Event(what=What.ERROR, node=node, data=as_data(error)))
     counts = Counter(str(verdict.verdict) for verdict in acceptance.verdicts)
     done = {
         "collected": acceptance.collected,
@@ -53,6 +51,11 @@ def accept(job: Job, session: NodeSession, emit: Emit) -> Decision:
     }
     emit(Event(what=What.DONE, node=node, data=done))
     return Decision(not reasons, reasons)
+
+
+def as_data(error: NodeprepError) -> dict[str, str]:
+    """An error as an event carries it."""
+    return {"type": type(error).__name__, "message": error.message, "hint": error.hint}
 
 
 def arguments(job: Job, empty: Path) -> list[str]:
@@ -96,3 +99,7 @@ def _shortfall(acceptance: Acceptance, job: Job, code: int) -> list[str]:
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) and not acceptance.problems:
         found.append(f"pytest ended with {int(code)}")
     return found
+
+
+def _of_session(session: NodeSession) -> tuple[NodeprepError, ...]:
+    return () if session.fault is None else (session.fault,)

@@ -6,11 +6,12 @@ Events go to the stdout that the process was started with; whatever else prints 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, EXIT_TOOL_FAILURE
+from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, EXIT_TOOL_FAILURE, Interrupted
 from nodeprep.model.event import Event, What
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """0 when the acceptance ran to its end, whatever the verdicts; 1 when it broke; 4: bad job."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     emit = _events()
     try:
         job = _read_job(sys.stdin.read())
@@ -29,6 +31,9 @@ def main() -> int:
         return EXIT_BAD_INPUT
     try:
         return _accept(job, emit)
+    except (Interrupted, KeyboardInterrupt):
+        _fail(emit, "Interrupted", "the acceptance was interrupted")
+        return EXIT_TOOL_FAILURE
     except Exception as problem:  # noqa: BLE001 - a worker's last word is an event
         _fail(emit, "ToolFailure", f"acceptance broke: {type(problem).__name__}: {problem}")
         return EXIT_TOOL_FAILURE
