@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from nodeprep.errors import BadInput
 from nodeprep.inventory import cache, check
 from nodeprep.inventory import compile as compiler
+from nodeprep.inventory.check import Problem
 from nodeprep.inventory.profiles import profile as find_profile
 from nodeprep.inventory.roles import Playbook, Role, playbook, role
 from nodeprep.inventory.source import Host, Source
@@ -108,7 +109,7 @@ class _Builder:
         self._book = book
         self._roles = {name: role(name, roles_path) for name in book.roles}
         self._profiles = profiles
-        self._problems: list[str] = []
+        self._problems: list[Problem] = []
         self.passwords: dict[str, str] = {}
 
     def documents(self) -> tuple[Document, ...]:
@@ -118,28 +119,30 @@ class _Builder:
         documents = tuple(document for document in built if document is not None)
         self._problems += self._one_site(documents)
         if self._problems:
-            problems = tuple(dict.fromkeys(self._problems))
+            problems = check.told(self._problems)
             raise BadInput(
                 f"inventory {self._inventory} has {len(problems)} problem(s); nothing was touched",
                 problems=problems,
             )
         return documents
 
-    def _one_site(self, documents: tuple[Document, ...]) -> list[str]:
+    def _one_site(self, documents: tuple[Document, ...]) -> list[Problem]:
         sites = sorted({document.node.site for document in documents})
         if len(sites) > 1:
-            return [f"{self._inventory}: key `nodeprep_site`: one site an inventory, found {sites}"]
+            text = f"key `nodeprep_site`: one site an inventory, found {', '.join(sites)}"
+            return [Problem(self._inventory, "", text)]
         return []
+
+    def _add(self, host: Host, *texts: str) -> None:
+        self._problems += [Problem(self._inventory, host.name, text) for text in texts]
 
     def _document(self, host: Host) -> Document | None:
         before = len(self._problems)
         mine = self._book.roles_of(host.name, self._source.members)
         self._problems += check.unknown_keys(host, self._roles, self._inventory)
         if not mine:
-            self._problems.append(
-                f"{self._inventory}: host {host.name}: no play of the playbook is for it; "
-                f"put it into one of: {', '.join(self._book.patterns)}"
-            )
+            groups = ", ".join(self._book.patterns)
+            self._add(host, f"no play of the playbook is for it; put it into one of: {groups}")
         node = self._node(host)
         if node is None:
             return None
@@ -150,14 +153,14 @@ class _Builder:
         if len(self._problems) > before:
             return None
         document, problems = compiler.document(node, roles, context)
-        self._problems += [f"{self._inventory}: {problem}" for problem in problems]
+        self._add(host, *problems)
         return document
 
-    def _types(self, host: Host, one: Role, scope: Scope) -> list[str]:
+    def _types(self, host: Host, one: Role, scope: Scope) -> list[Problem]:
         try:
             return check.wrong_types(host, one, scope.get, self._inventory)
         except CannotRender as error:
-            return [f"{self._inventory}: host {host.name}: role {one.name}: {error}"]
+            return [Problem(self._inventory, host.name, f"role {one.name}: {error}")]
 
     def _context(self, host: Host, node: Node) -> compiler.Context:
         magic = {
@@ -178,15 +181,11 @@ class _Builder:
         site = str(value("nodeprep_site", "default"))
         profile_name = value("nodeprep_profile")
         if profile_name is None:
-            self._problems.append(
-                f"{self._inventory}: host {host.name}: key `nodeprep_profile` is missing; "
-                f"it names the hardware class, such as a100-sxm4-40g-x4"
-            )
+            text = "key `nodeprep_profile` is missing; it names the hardware class, such as"
+            self._add(host, f"{text} a100-sxm4-40g-x4")
         if value("node_os") not in check.PLATFORMS:
-            self._problems.append(
-                f"{check.where(host, 'node_os', self._inventory)}: found {value('node_os')!r}, "
-                f"allowed: {', '.join(check.PLATFORMS)}"
-            )
+            text = f": found {value('node_os')!r}, allowed: {', '.join(check.PLATFORMS)}"
+            self._problems.append(check.at(host, "node_os", self._inventory, text))
         waivers, wrong = check.waivers(host, value("nodeprep_waivers"), self._inventory)
         self._problems += wrong
         connection = self._connection(host, value, site)
@@ -195,8 +194,8 @@ class _Builder:
         try:
             profile = find_profile(str(profile_name), self._profiles)
         except BadInput as error:
-            at = check.where(host, "nodeprep_profile", self._inventory)
-            self._problems += [f"{at}: {error.message}", *error.problems]
+            text = f": {'; '.join([error.message, *error.problems])}"
+            self._problems.append(check.at(host, "nodeprep_profile", self._inventory, text))
             return None
         self._password(host, value)
         return Node(
@@ -215,7 +214,7 @@ class _Builder:
         try:
             return scope.get(key)
         except CannotRender as error:
-            self._problems.append(f"{check.where(host, key, self._inventory)}: {error}")
+            self._problems.append(check.at(host, key, self._inventory, f": {error}"))
             return default
 
     def _connection(self, host: Host, value: Any, site: str) -> Connection | None:
@@ -232,8 +231,7 @@ class _Builder:
                 connect_timeout_s=value("nodeprep_connect_timeout", 10),
             )
         except ValidationError as error:
-            at = f"{self._inventory}: host {host.name}"
-            self._problems += [f"{at}: connection: {line}" for line in check.explain(error)]
+            self._add(host, *(f"connection: {line}" for line in check.explain(error)))
             return None
 
     def _password(self, host: Host, value: Any) -> None:
@@ -243,10 +241,11 @@ class _Builder:
         if password is None:
             return
         if str(password) not in self._source.secrets:
-            self._problems.append(
-                f"{check.where(host, 'nodeprep_bootstrap_password', self._inventory)}: stands in "
-                "plain text; put it into a vault (ansible-vault encrypt_string), or leave it out "
-                "and set NODEPREP_BOOTSTRAP_PASSWORD"
+            text = (
+                ": stands in plain text; put it into a vault (ansible-vault encrypt_string), or "
+                "leave it out and set NODEPREP_BOOTSTRAP_PASSWORD"
             )
+            key = "nodeprep_bootstrap_password"
+            self._problems.append(check.at(host, key, self._inventory, text))
             return
         self.passwords[host.name] = str(password)

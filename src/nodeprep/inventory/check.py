@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -38,12 +38,37 @@ _TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def where(host: Host, key: str, inventory: str) -> str:
-    """`file:line: host: key`, the beginning of every problem."""
-    return f"{host.origins.get(key) or inventory}: host {host.name}: key `{key}`"
+class Problem(NamedTuple):
+    """What is wrong: in which file and line, for which host, in words."""
+
+    place: str
+    host: str
+    text: str
 
 
-def duplicate_addresses(hosts: Iterable[Host], inventory: str) -> list[str]:
+def at(host: Host, key: str, inventory: str, text: str) -> Problem:
+    """A problem with a variable of a host."""
+    return Problem(host.origins.get(key) or inventory, host.name, f"key `{key}`{text}")
+
+
+def told(problems: Iterable[Problem]) -> tuple[str, ...]:
+    """One line each; what is wrong for many hosts at one place is said once."""
+    hosts: dict[tuple[str, str], list[str]] = {}
+    for problem in problems:
+        names = hosts.setdefault((problem.place, problem.text), [])
+        if problem.host and problem.host not in names:
+            names.append(problem.host)
+    return tuple(f"{place}: {_whom(names)}{text}" for (place, text), names in hosts.items())
+
+
+def _whom(names: list[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"host{'s' * (len(names) > 1)} {', '.join(names[:4])}{more}: "
+
+
+def duplicate_addresses(hosts: Iterable[Host], inventory: str) -> list[Problem]:
     """Two names for one address: a node would be provisioned twice at once."""
     seen: dict[tuple[str, Any], str] = {}
     problems = []
@@ -51,17 +76,16 @@ def duplicate_addresses(hosts: Iterable[Host], inventory: str) -> list[str]:
         address = str(host.variables.get("ansible_host", host.name))
         place = (address, host.variables.get("ansible_port", 22))
         if place in seen:
-            problems.append(
-                f"{where(host, 'ansible_host', inventory)}: {address} port {place[1]} is already "
-                f"host {seen[place]}; each host needs an address of its own"
-            )
+            text = f": {address} port {place[1]} is already host {seen[place]}; each needs its own"
+            problems.append(at(host, "ansible_host", inventory, text))
         seen.setdefault(place, host.name)
     return problems
 
 
-def unknown_keys(host: Host, roles: Mapping[str, Role], inventory: str) -> list[str]:
+def unknown_keys(host: Host, roles: Mapping[str, Role], inventory: str) -> list[Problem]:
     """Keys that look like ours and are not. Variables of other tools are left alone."""
-    options = {option for role in roles.values() for option in role.options}
+    # A site's own role may come without an argument spec: its defaults tell its options.
+    options = {name for role in roles.values() for name in role.options or role.defaults}
     known = sorted(options | set(SITE_VARIABLES))
     # A longer prefix first: nvidia_driver_x is the driver role's, not some role named nvidia.
     prefixes = tuple(f"{name}_" for name in sorted(roles, key=len, reverse=True))
@@ -75,7 +99,7 @@ def unknown_keys(host: Host, roles: Mapping[str, Role], inventory: str) -> list[
             continue
         close = close or get_close_matches(key, known, n=1, cutoff=0.6)
         meant = f"did you mean `{close[0]}`?" if close else _options_of(key, roles)
-        problems.append(f"{where(host, key, inventory)} is not known; {meant}")
+        problems.append(at(host, key, inventory, f" is not known; {meant}"))
     return problems
 
 
@@ -88,7 +112,7 @@ def _options_of(key: str, roles: Mapping[str, Role]) -> str:
 
 def wrong_types(
     host: Host, role: Role, value_of: Callable[[str], Any], inventory: str
-) -> list[str]:
+) -> list[Problem]:
     """The role's argument spec against the values that the inventory sets."""
     problems = []
     for key, spec in role.options.items():
@@ -97,22 +121,21 @@ def wrong_types(
         value = value_of(key)
         fits, words = _TYPES.get(str(spec.get("type", "str")), (lambda _: True, ""))
         if not fits(value):
-            problems.append(f"{where(host, key, inventory)}: must be {words}, found {value!r:.60}")
+            problems.append(at(host, key, inventory, f": must be {words}, found {value!r:.60}"))
         elif spec.get("choices") and value not in spec["choices"]:
             allowed = ", ".join(map(str, spec["choices"]))
-            problems.append(
-                f"{where(host, key, inventory)}: found {value!r:.60}, allowed: {allowed}"
-            )
+            text = f": found {value!r:.60}, allowed: {allowed}"
+            problems.append(at(host, key, inventory, text))
     return problems
 
 
-def waivers(host: Host, value: Any, inventory: str) -> tuple[tuple[Waiver, ...], list[str]]:
+def waivers(host: Host, value: Any, inventory: str) -> tuple[tuple[Waiver, ...], list[Problem]]:
     """The waivers that name this host, and what is wrong with them."""
     try:
         return _WAIVERS.validate_python(value or []), []
     except ValidationError as error:
-        at = where(host, "nodeprep_waivers", inventory)
-        return (), [f"{at}: {line}" for line in explain(error)]
+        lines = explain(error)
+        return (), [at(host, "nodeprep_waivers", inventory, f": {line}") for line in lines]
 
 
 def explain(error: ValidationError) -> list[str]:

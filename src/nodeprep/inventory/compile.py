@@ -43,7 +43,7 @@ def document(
         problems += wrong
     problems += _claimed_twice(claims)
     if problems:
-        return None, [f"host {node.name}: {problem}" for problem in problems]
+        return None, problems
     order = tuple(role.name for role in roles)
     digest = _digest(node, order, claims)
     return Document(node=node, roles=order, claims=tuple(claims), digest=digest), []

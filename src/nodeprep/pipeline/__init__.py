@@ -195,9 +195,9 @@ def report(options: Options, form: str, verb: str | None) -> str:
         )
     renderers: dict[str, Callable[[RunResult], str]] = {
         "html": html.render,
-        "junit": junit.junit,
+        "junit": junit.render,
         "json": document.dumps,
-        "prometheus": prometheus.textfile,
+        "prometheus": prometheus.render,
     }
     return renderers[form](result)
 
@@ -291,5 +291,5 @@ def _finish(run: Run) -> RunResult:
     run.save(result)
     keep_json(run.folder / "run.json", document.document(result))
     (run.folder / "report.html").write_text(html.render(result), encoding="utf-8")
-    (run.folder / "junit.xml").write_text(junit.junit(result), encoding="utf-8")
+    (run.folder / "junit.xml").write_text(junit.render(result), encoding="utf-8")
     return result
