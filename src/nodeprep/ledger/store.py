@@ -290,7 +290,8 @@ class Ledger:
                 yield
                 self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # a full disk has rolled back by itself
+                    self._db.execute("ROLLBACK")
                 raise
 
 

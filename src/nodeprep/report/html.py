@@ -17,7 +17,7 @@ from nodeprep.report.safe import clean
 
 # With so few nodes all are open; with more, only those that want attention.
 OPEN_NODES = 8
-_DRAWN = ("matrix", "curve", "better")
+_SHOWN = ("matrix", "curve", "better", "notes")  # by other means than a line of their own
 _LONGEST = 20_000  # characters of one text: a node may have printed megabytes
 _ORDER = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.WAIVED, Outcome.NOT_APPLICABLE, Outcome.PASS)
 _EXITS = {
@@ -51,7 +51,7 @@ class Section:
     counts: tuple[tuple[Outcome, int], ...]
     gates: tuple[Verdict, ...]
     groups: tuple[Group, ...]
-    parts: tuple[tuple[str, str, str], ...]  # part, rented, standing
+    parts: tuple[tuple[str, str, str, Outcome | None], ...]  # part, rented, standing, what is wrong
     open: bool
 
 
@@ -79,13 +79,16 @@ def _section(node: NodeResult, number: int, *, few: bool) -> Section:
     rented = words.rented(node.profile.parts) if node.profile else {}
     standing = words.standing(node.hardware) if node.hardware else {}
     parts = dict.fromkeys((*rented, *standing)) if standing else {}
+    wrong = words.wrong_parts(node)
     return Section(
         node=node,
         anchor=f"node-{number}",
         counts=_counts(node.verdicts),
         gates=tuple(sorted(words.gates(node), key=_rank)),
         groups=_groups(tuple(v for v in node.verdicts if not words.is_gate(v))),
-        parts=tuple((part, rented.get(part, ""), standing.get(part, "")) for part in parts),
+        parts=tuple(
+            (part, rented.get(part, ""), standing.get(part, ""), wrong.get(part)) for part in parts
+        ),
         open=few or bool(node.fault or node.blocking) or node.state in words.BAD_STATES,
     )
 
@@ -146,6 +149,7 @@ def _environment() -> Environment:
         curve=charts.curve,
         margin=words.margin,
         why=words.why,
+        notes=words.notes,
         changed_roles=words.changed_roles,
         chart=charts,
     )
@@ -177,7 +181,7 @@ def _facts(verdict: Verdict) -> list[tuple[str, str]]:
     return [
         (name, value if isinstance(value, str) else json.dumps(value, default=str))
         for name, value in verdict.detail.items()
-        if name not in _DRAWN
+        if name not in _SHOWN
     ]
 
 

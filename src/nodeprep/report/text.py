@@ -166,10 +166,11 @@ def hardware(result: RunResult) -> Iterator[Block]:
         profile = f" against {node.profile.name}" if node.profile else ""
         yield Line(f"{node.name}{profile}", STRONG)
         rented = words.rented(node.profile.parts) if node.profile else {}
+        wrong = words.wrong_parts(node)
         yield Table(
             ("part", "rented", "standing"),
             tuple(
-                (Cell(part), Cell(rented.get(part, "-")), Cell(line))
+                (Cell(part), Cell(rented.get(part, "-")), Cell(line, _wrong(wrong.get(part))))
                 for part, line in words.standing(node.hardware).items()
             ),
         )
@@ -180,6 +181,10 @@ def hardware(result: RunResult) -> Iterator[Block]:
                     OUTCOME_STYLES[verdict.verdict],
                     indent=2,
                 )
+
+
+def _wrong(outcome: Outcome | None) -> str:
+    return OUTCOME_STYLES[outcome] if outcome else PLAIN
 
 
 def gates(result: RunResult) -> Iterator[Block]:
@@ -199,6 +204,7 @@ def gates(result: RunResult) -> Iterator[Block]:
 
 def _gate(node: NodeResult, verdict: Verdict) -> tuple[Cell, ...]:
     marks = [verdict.source or "-"]
+    marks += words.notes(verdict)
     marks += ["provisional"] * verdict.provisional + ["simulated"] * verdict.simulated
     style = OUTCOME_STYLES[verdict.verdict]
     return (

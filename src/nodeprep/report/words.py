@@ -75,6 +75,12 @@ def margin(verdict: Verdict) -> str:
     return "" if verdict.margin is None else f"{verdict.margin * 100:+.1f} %"
 
 
+def notes(verdict: Verdict) -> tuple[str, ...]:
+    """What a passed gate wants to be known all the same: past the warning, worse than before."""
+    found = verdict.detail.get("notes", ())
+    return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
+
+
 def when(at: dt.datetime | None) -> str:
     """A time for people, in UTC, to the minute."""
     return f"{at.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC" if at else ""
@@ -98,6 +104,28 @@ def size(count: int | None) -> str:
         if count >= factor:
             return f"{count / factor:.3g} {unit}"
     return f"{count} B"
+
+
+# Which line of the hardware table a claim `hardware/<kind>:<name>` is about.
+HARDWARE_LINES = {
+    "cpu": "CPU",
+    "memory": "memory",
+    "disk": "disks",
+    "nic": "NICs",
+    "gpu": "GPUs",
+    "nvswitch": "NVSwitches",
+}
+
+
+def wrong_parts(node: NodeResult) -> dict[str, Outcome]:
+    """The lines of the hardware table that are not as rented, or not known to be; fail wins."""
+    wrong: dict[str, Outcome] = {}
+    for verdict in node.blocking:
+        room, _, rest = verdict.claim.partition("/")
+        line = HARDWARE_LINES.get(rest.partition(":")[0])
+        if room == "hardware" and line and wrong.get(line) is not Outcome.FAIL:
+            wrong[line] = verdict.verdict
+    return wrong
 
 
 def rented(parts: Parts) -> dict[str, str]:

@@ -100,7 +100,8 @@ def busbw(value: float, outcome: Outcome) -> Verdict:
         source=DERIVED, value=value, gate=180, unit="GB/s", provisional=True, simulated=True,
         reason="busbw 172.4 GB/s is below 180 GB/s" if failed else "",
         action="look at the pair GPU1-GPU3 below: its links are slow" if failed else "",
-        detail={"curve": CURVE} if failed else {},
+        detail={"measurement": "nccl.all_reduce.busbw", "better": "higher", "baseline": 221.0}
+               | ({"curve": CURVE} if failed else {}),
     )  # fmt: skip
 
 
@@ -109,6 +110,7 @@ def h2d(value: float) -> Verdict:
         claim="cuda/proof:host_to_device", role="cuda", verdict=Outcome.PASS,
         wanted="at least 21 GB/s", read=f"{value} GB/s", value=value, gate=21,
         unit="GB/s", source="nvbandwidth on Gen4 x16: about 26", simulated=True,
+        detail={"notes": [f"{value} GB/s is past the warning at 24"]} if value < 24 else {},
     )  # fmt: skip
 
 
@@ -199,6 +201,18 @@ def run(verb: str = "provision", *nodes: NodeResult, exit_code: int = 2) -> RunR
         id=f"20261130T164639-{verb}", verb=verb, site="la", inventory="inventory/la.yaml",
         version="0.1.0", started=STARTED, finished=FINISHED, exit_code=exit_code,
         nodes=nodes or (joined(), refused(), silent(), nas()),
+    )  # fmt: skip
+
+
+def short_of_a_gpu() -> NodeResult:
+    """A node with three GPUs of four, and a NIC of which nothing is known."""
+    lost = Verdict(claim="hardware/gpu:count", role="hardware", verdict=Outcome.FAIL, wanted="4",
+                   read="3", reason="3 GPUs, rented: 4", source="profile")  # fmt: skip
+    mute = Verdict(claim="hardware/nic:ens5f0", role="hardware", verdict=Outcome.UNKNOWN,
+                   wanted="10 Gb/s", reason="its speed could not be read")  # fmt: skip
+    return NodeResult(
+        name="gpu4", state=State.QUARANTINED, since=STARTED, why="3 GPUs, rented: 4",
+        profile=PROFILE, hardware=hardware(3), verdicts=(*CLAIMS[:2], lost, mute),
     )  # fmt: skip
 
 

@@ -75,6 +75,17 @@ def test_rented_stands_beside_standing() -> None:
     assert "memory 512 GiB in 16 DIMMs 512 GiB in 16 DIMMs" in page(sample.joined()).text
 
 
+def test_a_part_that_is_not_as_rented_is_marked_in_its_row() -> None:
+    text = page(sample.short_of_a_gpu()).text
+    assert "GPUs 4 x NVIDIA A100-SXM4-40GB 3 x NVIDIA A100-SXM4-40GB fail" in text
+    assert "NICs ens5f0 10 Gb/s ens5f0 10 Gb/s unknown" in text
+
+
+def test_a_note_on_a_passed_gate_is_shown() -> None:
+    node = sample.nas().model_copy(update={"verdicts": (sample.h2d(22.5),)})
+    assert "22.5 GB/s is past the warning at 24" in page(node).text
+
+
 def test_failing_roles_come_first_and_what_passed_is_folded() -> None:
     found = page(sample.planned())
     text = found.text

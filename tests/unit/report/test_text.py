@@ -63,6 +63,17 @@ def test_hardware_is_rented_against_standing() -> None:
     assert any("not read: dmidecode is not installed" in row for row in rows)
 
 
+def test_a_part_that_is_not_as_rented_is_one_line_below_the_table() -> None:
+    out = printed(sample.run("inspect", sample.short_of_a_gpu()))
+    assert "  hardware/gpu:count  3 GPUs, rented: 4\n" in out
+    assert "  hardware/nic:ens5f0  its speed could not be read\n" in out
+
+
+def test_a_note_on_a_passed_gate_is_shown() -> None:
+    node = sample.nas().model_copy(update={"verdicts": (sample.h2d(22.5),)})
+    assert "22.5 GB/s is past the warning at 24" in printed(sample.run("accept", node))
+
+
 def test_a_fault_says_what_to_do() -> None:
     out = printed(sample.run())
     assert "gpu3 (reach): 10.77.0.13:22 did not answer within 10 s\n  is the node" in out
