@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 # CSI, OSC (ended by BEL or ST), other two-character escapes.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -24,12 +23,6 @@ def one_line(text: str, width: int = 0) -> str:
     return line if not width or len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
-def encodable(value: Any) -> Any:
-    """The same data with lone surrogates replaced: what undecodable bytes become in Python."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, dict):
-        return {encodable(key): encodable(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [encodable(each) for each in value]
-    return value
+def encodable(text: str) -> str:
+    """The text with lone surrogates replaced: what undecodable bytes become in Python."""
+    return text.encode("utf-8", "replace").decode("utf-8")
