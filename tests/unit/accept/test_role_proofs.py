@@ -1,0 +1,419 @@
+"""Every proof of a role: a healthy node passes it, and each sabotage turns it red, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeprep.model.claim import Claim, File, Mount, Package
+from nodeprep.model.profile import Profile
+from nodeprep.model.verdict import Outcome, Verdict
+from tests.unit.accept.nodes import (
+    CLOCK,
+    ROOT,
+    Answer,
+    FakeNode,
+    Outcomes,
+    accepted,
+    break_board,
+    document,
+    job,
+    profile,
+)
+
+LIMITS = "* - memlock unlimited\n* - nofile 1048576\nroot - nofile 1048576\n"
+CLAIMS: tuple[Claim, ...] = (
+    File(role="base", name="/etc/security/limits.d/60-nodeprep.conf", content=LIMITS),
+    File(role="nccl", name="/etc/nccl.conf", content="NCCL_SOCKET_IFNAME==ens5f0\n"),
+    Package(role="cuda", name="cuda-toolkit-12-1"),
+    Mount(role="nfs_client", name="/data", device="nas1:/training", fstype="nfs4"),
+)
+REAL = profile("a100-sxm4-40g-x4")  # with a kernel of its own, so that nothing is inapplicable
+
+
+def data(name: str) -> str:
+    return (ROOT / "tests/data/accept" / name).read_text()
+
+
+GOOD = {
+    "all_reduce_perf": Answer(data("all_reduce_info.txt")),
+    "-t host_to_device": Answer(data("nvbandwidth_h2d.txt")),
+    "-t device_to_host": Answer(data("nvbandwidth_d2h.txt")),
+    "-t device_to_device": Answer(data("nvbandwidth_p2p.txt")),
+    "gdrcopy_sanity": Answer(data("gdrcopy_sanity.txt")),
+    "chronyc": Answer(data("chrony_tracking.txt")),
+    "journalctl": Answer(data("journal.txt")),
+    "nvcc": Answer("Cuda compilation tools, release 12.1, V12.1.105\n"),
+    "id -un": Answer("ops\n"),
+    "id -u": Answer("0\n"),
+    "ulimit": Answer("unlimited\nunlimited\n1048576\n1048576\n"),
+    "mpirun": Answer("gpu1\ngpu1\n"),
+    "hostname": Answer("gpu1\n"),
+    "socket": Answer("open\n"),
+    "ls -A": Answer("/data/.\n"),
+    "stat -f": Answer("nfs\n"),
+    r"date \+": Answer("{now}\n"),
+}
+
+
+class Rack:
+    """Accepts one role of one node, with what was broken on it."""
+
+    def __init__(self, node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.node = node
+        node.answers.update(GOOD)
+        import time
+
+        monkeypatch.setattr(time, "time", lambda: CLOCK)
+        node.answers[r"date \+"] = Answer(f"{CLOCK}\n")
+
+    def prove(self, role: str, on: Profile = REAL, claims: Any = CLAIMS, **more: Any) -> Outcomes:
+        return accepted(job(document(role, on=on, claims=claims)), self.node, **more)
+
+    def says(self, pattern: str, stdout: str = "", **fields: Any) -> None:
+        known = self.node.answers.get(pattern, Answer())
+        answer = replace(known, stdout=stdout, **fields)
+        self.node.answers = {pattern: answer, **self.node.answers}
+        self.node.answers[pattern] = answer
+
+    def broken(self, change: Callable[[Any], object]) -> None:
+        break_board(self.node, change)
+
+
+@pytest.fixture
+def rack(node: FakeNode, monkeypatch: pytest.MonkeyPatch) -> Rack:
+    return Rack(node, monkeypatch)
+
+
+def red(outcomes: Outcomes) -> dict[str, Verdict]:
+    """The proofs that block, by name."""
+    return {
+        claim.rpartition("/proof:")[2]: found
+        for claim, found in outcomes.verdicts.items()
+        if found.verdict.blocks
+    }
+
+
+ROLES = {
+    "access": {"login.key", "login.password_refused"},
+    "base": {"clock.synchronised", "clock.offset", "limits.login", "limits.service"},
+    "nvidia_driver": {
+        "gpu.answer", "gpu.alike", "gpu.ecc", "gpu.memory_repair", "gpu.throttle",
+        "gpu.temperature_max", "gpu.xid", "gpu.pcie", "gpu.board", "gpu.p2p", "gpu.nvlink",
+    },
+    "cuda": {"cuda.nvcc"},
+    "nccl": {
+        "nccl.all_reduce.busbw", "nccl.all_reduce.correct", "nccl.interface", "nccl.transport",
+    },
+    "gdrcopy": {"gdrcopy.sanity"},
+    "openmpi": {"openmpi.launch"},
+    "nfs_client": {"nfs.server", "nfs.read"},
+    "gpu_tools": {
+        "nvbandwidth.host_to_device", "nvbandwidth.device_to_host", "nvbandwidth.p2p_read",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("role", ROLES)
+class TestEveryRole:
+    def test_a_healthy_node_passes(self, rack: Rack, role: str) -> None:
+        found = rack.prove(role)
+        assert red(found) == {}
+        passed = {v.claim for v in found.verdicts.values() if v.verdict is Outcome.PASS}
+        assert passed >= {f"{role}/proof:{name}" for name in ROLES[role]}
+        assert found.done["accepted"]
+
+    def test_every_verdict_says_what_was_wanted_and_read(self, rack: Rack, role: str) -> None:
+        for name in ROLES[role]:
+            found = rack.prove(role).proof(name)
+            assert found.wanted and found.read, name
+
+    @pytest.mark.parametrize(
+        "answer", [Answer(rc=127), Answer(), Answer(timed_out=True, rc=124), Answer("\x00{garbage")]
+    )
+    def test_tools_that_are_missing_silent_hung_or_mad_pass_nothing(
+        self, rack: Rack, role: str, answer: Answer
+    ) -> None:
+        rack.node.answers = {".": answer}
+        found = rack.prove(role, offers=lambda _: ("password",))
+        passed = [v.claim for v in found.verdicts.values() if v.verdict is Outcome.PASS]
+        assert passed == ["base/package:chrony"]  # the claim, judged before
+        assert not found.done["accepted"]
+
+
+class TestAccess:
+    @pytest.mark.parametrize("way", ["password", "keyboard-interactive"])
+    def test_a_login_by_password(self, rack: Rack, way: str) -> None:
+        found = red(rack.prove("access", offers=lambda _: ("publickey", way)))
+        assert found.keys() == {"login.password_refused"}
+
+    def test_for_root_alone_it_is_refused_too(self, rack: Rack) -> None:
+        ways = {"ops": ("publickey",), "root": ("publickey", "password")}
+        found = red(rack.prove("access", offers=ways.__getitem__))
+        assert "root: publickey, password" in found["login.password_refused"].read
+
+    def test_a_login_without_anything(self, rack: Rack) -> None:
+        assert red(rack.prove("access", offers=lambda _: ())).keys() == {"login.password_refused"}
+
+    def test_no_sudo(self, rack: Rack) -> None:
+        rack.says("id -u$", "1000\n")
+        assert red(rack.prove("access")).keys() == {"login.key"}
+
+
+class TestBase:
+    def test_a_clock_that_follows_nothing(self, rack: Rack) -> None:
+        rack.says("chronyc", GOOD["chronyc"].stdout.replace("Normal", "Not synchronised"))
+        assert red(rack.prove("base")).keys() == {"clock.synchronised"}
+
+    def test_a_clock_of_the_hosts_kernel_is_not_the_nodes(self, rack: Rack) -> None:
+        found = rack.prove("base", on=profile()).proof("clock.synchronised")
+        assert found.verdict is Outcome.NOT_APPLICABLE
+
+    def test_a_clock_that_is_off(self, rack: Rack) -> None:
+        rack.says(r"date \+", f"{CLOCK - 60}\n")
+        assert red(rack.prove("base")).keys() == {"clock.offset"}
+
+    def test_limits_of_a_login(self, rack: Rack) -> None:
+        rack.says("env [^ ]* [^ ]* sh -c .ulimit", "8192\n8192\n1048576\n1048576\n")
+        found = red(rack.prove("base"))
+        assert found.keys() == {"limits.login"}
+        assert "memlock" in found["limits.login"].reason
+
+    def test_limits_of_a_service(self, rack: Rack) -> None:
+        rack.says("systemd-run", "unlimited\nunlimited\n1024\n524288\n")
+        assert red(rack.prove("base")).keys() == {"limits.service"}
+
+    def test_no_claim_no_limit(self, rack: Rack) -> None:
+        found = red(rack.prove("base", claims=CLAIMS[1:]))
+        assert {"limits.login", "limits.service"} <= found.keys()
+
+
+def gpu(index: int, **fields: Any) -> Callable[[Any], None]:
+    """A fault of one GPU of the simulated board."""
+
+    def change(board: Any) -> None:
+        for key, value in fields.items():
+            target = board["gpus"][index]
+            *path, last = key.split("__")
+            for part in path:
+                target = target[part]
+            target[last] = value
+
+    return change
+
+
+def unlinked(board: Any) -> None:
+    for one, other in ((0, 1), (1, 0)):
+        address = board["gpus"][other]["address"]
+        next(ln for ln in board["gpus"][one]["nvlinks"] if ln["peer"] == address)["active"] = False
+
+
+class TestDriver:
+    @pytest.mark.parametrize(
+        ("fault", "names"),
+        [
+            (gpu(2, state="missing"), {"gpu.answer", "gpu.board", "gpu.p2p", "gpu.nvlink"}),
+            (gpu(1, vbios="92.00.45.00.99"), {"gpu.alike"}),
+            (gpu(1, ecc__mode=False), {"gpu.ecc"}),
+            (gpu(1, ecc__volatile__dram_uncorrectable=1), {"gpu.ecc"}),
+            (gpu(1, ecc__volatile__sram_uncorrectable=1), {"gpu.ecc"}),
+            (gpu(1, ecc__aggregate__sram_uncorrectable=5), {"gpu.ecc"}),
+            (gpu(1, remap__pending=True), {"gpu.memory_repair"}),
+            (gpu(1, remap__failure=True), {"gpu.memory_repair"}),
+            (gpu(3, throttle=["hw_slowdown"]), {"gpu.throttle"}),
+            (gpu(3, throttle=["hw_power_brake_slowdown"]), {"gpu.throttle"}),
+            (gpu(3, temps__gpu=90), {"gpu.temperature_max"}),
+            (gpu(0, pcie__width=8), {"gpu.pcie"}),
+            (unlinked, {"gpu.board", "gpu.nvlink"}),
+            (lambda board: board.update(p2p=False), {"gpu.p2p"}),
+        ],
+    )
+    def test_each_fault_is_named(
+        self, rack: Rack, fault: Callable[[Any], object], names: set[str]
+    ) -> None:
+        rack.broken(fault)
+        found = red(rack.prove("nvidia_driver"))
+        assert found.keys() == names
+        for verdict in found.values():
+            assert verdict.verdict is Outcome.FAIL
+            assert verdict.wanted and verdict.read and verdict.reason, verdict
+
+    def test_a_missing_gpu_is_named_by_its_slot(self, rack: Rack) -> None:
+        rack.broken(gpu(2, state="missing"))
+        found = rack.prove("nvidia_driver").proof("gpu.answer")
+        assert "0000:b1:00.0" in found.read
+        assert "reseat" in found.action
+
+    @pytest.mark.parametrize("state", ["off_bus", "lost"])
+    def test_a_gpu_off_the_bus_leaves_nothing_passing(self, rack: Rack, state: str) -> None:
+        rack.broken(gpu(2, state=state))
+        found = red(rack.prove("nvidia_driver"))
+        assert {"gpu.answer", "gpu.ecc", "gpu.throttle"} <= found.keys()
+        assert "bus" in found["gpu.answer"].reason
+
+    def test_no_driver(self, rack: Rack) -> None:
+        rack.broken(lambda board: board["driver"].update(not_loaded=True))
+        found = red(rack.prove("nvidia_driver"))
+        assert len(found) == len(ROLES["nvidia_driver"]) - 1  # the kernel's log needs none
+        assert "no driver is loaded" in found["gpu.answer"].reason
+
+    @pytest.mark.parametrize(("code", "age", "blocks"), [
+        (79, 60, True), (48, 7100, True), (64, 60, True), (119, 60, True),
+        (79, 7300, False), (94, 60, False), (31, 60, False),
+    ])  # fmt: skip
+    def test_xids_by_code_and_age(self, rack: Rack, code: int, age: int, blocks: bool) -> None:
+        line = f"{CLOCK - age:.6f} gpu1 kernel: NVRM: Xid (PCI:0000:17:00): {code}, pid=1\n"
+        rack.says("journalctl", line)
+        found = rack.prove("nvidia_driver").proof("gpu.xid")
+        assert found.verdict.blocks is blocks
+        assert blocks is ("XID" in found.action or bool(found.action))
+
+    def test_an_application_error_is_noted(self, rack: Rack) -> None:
+        found = rack.prove("nvidia_driver").proof("gpu.xid")
+        assert found.detail["notes"] == ["XID 94 at 0000:17:00: restart the application"]
+
+    def test_where_the_journal_has_no_kernel_the_ring_buffer_tells(self, rack: Rack) -> None:
+        rack.says("journalctl", rc=1)
+        rack.says("dmesg", "2027-01-15T07:59:00,000000+00:00 NVRM: Xid (PCI:0000:17:00): 74, x\n")
+        assert "gpu.xid" in red(rack.prove("nvidia_driver"))
+
+    def test_no_log_is_unknown(self, rack: Rack) -> None:
+        rack.says("journalctl")
+        rack.says("dmesg", rc=1, stderr="dmesg: read kernel buffer failed")
+        assert rack.prove("nvidia_driver").proof("gpu.xid").verdict is Outcome.UNKNOWN
+
+    def test_another_board_than_the_one_rented(self, rack: Rack) -> None:
+        found = red(rack.prove("nvidia_driver", on=profile("a100-pcie-40g-x4")))
+        assert "mesh" in found["gpu.board"].read
+        assert "another board" in found["gpu.board"].action
+
+    def test_idle_links_are_noted(self, rack: Rack) -> None:
+        rack.broken(gpu(0, pcie__gen=1))
+        found = rack.prove("nvidia_driver").proof("gpu.pcie")
+        assert found.verdict is Outcome.PASS
+        assert "idle" in found.detail["notes"][0]
+
+
+class TestCudaAndLibraries:
+    def test_another_release_of_cuda(self, rack: Rack) -> None:
+        rack.says("nvcc", "Cuda compilation tools, release 11.8, V11.8.89\n")
+        assert "11.8" in red(rack.prove("cuda"))["cuda.nvcc"].reason
+
+    def test_gdrcopy_that_fails_or_waives(self, rack: Rack) -> None:
+        rack.says("gdrcopy_sanity", "Total: 28, Passed: 27, Failed: 1, Waived: 0\n", rc=1)
+        assert rack.prove("gdrcopy").proof("gdrcopy.sanity").verdict is Outcome.FAIL
+        rack.says("gdrcopy_sanity", "Total: 28, Passed: 26, Failed: 0, Waived: 2\n", rc=0)
+        assert rack.prove("gdrcopy").proof("gdrcopy.sanity").verdict is Outcome.UNKNOWN
+
+    def test_mpi_that_starts_one_process(self, rack: Rack) -> None:
+        rack.says("mpirun", "gpu1\n")
+        assert "openmpi.launch" in red(rack.prove("openmpi"))
+
+
+class TestNccl:
+    TABLE = GOOD["all_reduce_perf"].stdout
+
+    def test_too_slow(self, rack: Rack) -> None:
+        text = self.TABLE
+        for good in ("229.10", "231.40", "232.60", "233.00"):
+            text = text.replace(good, " 21.40")
+        rack.says("all_reduce_perf", text)
+        found = red(rack.prove("nccl"))
+        assert found.keys() == {"nccl.all_reduce.busbw"}
+        assert found["nccl.all_reduce.busbw"].value == pytest.approx(21.4)
+
+    def test_wrong_results(self, rack: Rack) -> None:
+        rack.says("all_reduce_perf", self.TABLE.replace("233.00      0\n", "233.00      3\n"))
+        found = red(rack.prove("nccl"))
+        assert found["nccl.all_reduce.correct"].verdict is Outcome.FAIL
+
+    def test_validation_off_is_not_measured(self, rack: Rack) -> None:
+        rack.says("all_reduce_perf", self.TABLE.replace("      0", "    N/A"))
+        found = red(rack.prove("nccl"))
+        assert found["nccl.all_reduce.correct"].verdict is Outcome.UNKNOWN
+
+    def test_fewer_gpus_than_rented(self, rack: Rack) -> None:
+        lines = [line for line in self.TABLE.splitlines() if "device  3" not in line]
+        rack.says("all_reduce_perf", "\n".join(lines))
+        assert "3 of 4" in red(rack.prove("nccl"))["nccl.all_reduce.busbw"].reason
+
+    def test_another_interface(self, rack: Rack) -> None:
+        rack.says("all_reduce_perf", self.TABLE.replace("ens5f0:", "cni0:"))
+        found = red(rack.prove("nccl"))
+        assert found.keys() == {"nccl.interface"}
+        assert "cni0" in found["nccl.interface"].reason
+
+    def test_an_interface_more_than_claimed(self, rack: Rack) -> None:
+        more = "[0]ens5f0:10.7.0.11<0> [1]cni0:10.244.0.1<0>"
+        rack.says("all_reduce_perf", self.TABLE.replace("[0]ens5f0:10.7.0.11<0>", more))
+        assert red(rack.prove("nccl")).keys() == {"nccl.interface"}
+
+    def test_channels_through_host_memory(self, rack: Rack) -> None:
+        rack.says(
+            "all_reduce_perf", self.TABLE.replace("via P2P/IPC/read", "via SHM/direct/direct")
+        )
+        assert red(rack.prove("nccl")).keys() == {"nccl.transport"}
+
+    def test_a_run_cut_short(self, rack: Rack) -> None:
+        rack.says("all_reduce_perf", self.TABLE.partition("# Out of bounds")[0])
+        assert {"nccl.all_reduce.busbw", "nccl.all_reduce.correct"} <= red(
+            rack.prove("nccl")
+        ).keys()
+
+    def test_it_runs_once_for_all_proofs(self, rack: Rack) -> None:
+        rack.prove("nccl")
+        assert sum("all_reduce_perf" in command for command, _, _ in rack.node.ran) == 1
+
+
+class TestNfs:
+    def test_a_server_that_does_not_answer(self, rack: Rack) -> None:
+        rack.says("socket", "", rc=1, stderr="ConnectionRefusedError")
+        found = red(rack.prove("nfs_client"))
+        assert found.keys() == {"nfs.server"}
+        assert "nas1" in found["nfs.server"].read
+
+    def test_a_local_folder_where_a_mount_is_claimed(self, rack: Rack) -> None:
+        rack.says("stat -f", "ext2/ext3\n")
+        assert red(rack.prove("nfs_client")).keys() == {"nfs.read"}
+
+    def test_a_mount_that_hangs(self, rack: Rack) -> None:
+        rack.says("ls -A", timed_out=True, rc=124)
+        assert rack.prove("nfs_client").proof("nfs.read").verdict is Outcome.UNKNOWN
+
+    def test_where_nothing_can_be_mounted_the_server_must_answer_all_the_same(
+        self, rack: Rack
+    ) -> None:
+        found = rack.prove("nfs_client", on=profile())
+        assert found.proof("nfs.read").verdict is Outcome.NOT_APPLICABLE
+        assert found.proof("nfs.server").verdict is Outcome.PASS
+
+
+class TestBandwidth:
+    @pytest.mark.parametrize(
+        ("pattern", "old", "new", "name", "where"),
+        [
+            ("-t host_to_device", "26.12", "12.90", "nvbandwidth.host_to_device", "to GPU2"),
+            ("-t device_to_host", "26.27", " 6.50", "nvbandwidth.device_to_host", "from GPU3"),
+            ("-t device_to_device", "92.13", "46.00", "nvbandwidth.p2p_read", "GPU1 and GPU3"),
+        ],
+    )
+    def test_one_slow_path_is_enough(
+        self, rack: Rack, pattern: str, old: str, new: str, name: str, where: str
+    ) -> None:
+        rack.says(pattern, GOOD[pattern].stdout.replace(old, new))
+        found = red(rack.prove("gpu_tools"))
+        assert found.keys() == {name}
+        assert where in found[name].read
+
+    def test_a_path_that_was_not_measured(self, rack: Rack) -> None:
+        text = GOOD["-t device_to_device"].stdout.replace("92.13", "  N/A")
+        rack.says("-t device_to_device", text)
+        found = red(rack.prove("gpu_tools"))
+        assert "11 of 12" in found["nvbandwidth.p2p_read"].reason
+
+    def test_bridged_pairs_have_no_gate_and_need_none(self, rack: Rack) -> None:
+        found = rack.prove("gpu_tools", on=profile("a100-pcie-40g-x4"))
+        assert found.proof("nvbandwidth.p2p_read").verdict is Outcome.NOT_APPLICABLE
