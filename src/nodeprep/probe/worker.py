@@ -12,15 +12,19 @@ of it. Each node ends in one READING, DONE or ERROR; whatever becomes of one, th
 
 from __future__ import annotations
 
+import sys
+
 from gevent import monkey
 
 if __name__ == "__main__":
-    monkey.patch_all()  # before anything imports sockets or threads
+    # Before anything imports sockets or threads. What no job uses is left out, for its time.
+    monkey.patch_all(ssl=False, subprocess=False, signal=False)
+    # paramiko loads a task runner for `Match exec` in ~/.ssh/config, which nodeprep never reads.
+    sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
 
 import functools
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -29,8 +33,6 @@ from typing import Any, TextIO
 from gevent.pool import Pool
 
 from nodeprep.errors import BadInput, NodeFault, NodeprepError, ToolFailure
-from nodeprep.model.claim import CLAIMS
-from nodeprep.probe import request
 from nodeprep.remote import Address, Remote, Result, remotes
 
 CONCURRENCY = 20
@@ -107,13 +109,13 @@ def read(job: Job, emit: Emitter) -> None:
 
     def work(node: Job) -> None:
         name, timeout_s = node["name"], node.get("timeout_s") or TIMEOUT_S
-        program = request.program(
-            claims.of(node),
-            bool(node.get("hardware")),
-            name,
-            deadline_s=max(1.0, timeout_s - _MARGIN_S),
-        )
+        deadline_s = max(1.0, timeout_s - _MARGIN_S)
         with _visit(node, emit) if node.get("password") else opened[name].connect() as remote:
+            # Loads the models: by now the other nodes' servers have work of their own.
+            from nodeprep.probe import request  # noqa: PLC0415
+
+            wanted, hardware = claims.of(node), bool(node.get("hardware"))
+            program = request.program(wanted, hardware, name, deadline_s=deadline_s)
             result = remote.run(["python3", "-I", "-"], stdin=program, timeout_s=timeout_s)
         _ran(remote, result, timeout_s)
         emit.reading(name, request.parse(result.stdout, name).model_dump_json())
@@ -135,6 +137,8 @@ class Claims:
         self._known: dict[str, Any] = {}
 
     def of(self, node: Job) -> Any:
+        from nodeprep.model.claim import CLAIMS  # noqa: PLC0415
+
         key = json.dumps(node.get("claims") or [])
         if key not in self._known:
             self._known[key] = CLAIMS.validate_json(key)
