@@ -55,10 +55,10 @@ def build(deb: Deb, scratch: Path, out_dir: Path) -> Path:
         _write(root, path, text.encode())
     for path, data in deb.binaries.items():
         _write(root, path, data)
-    for path, target in [*deb.links.items(), *((tool, _RUN) for tool in deb.tools)]:
+    for path, points_to in [*deb.links.items(), *((tool, _RUN) for tool in deb.tools)]:
         place = root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(target)
+        place.symlink_to(points_to)
     _control(deb, root / "DEBIAN")
     epoch = os.environ.get("SOURCE_DATE_EPOCH", str(EPOCH))
     _set_modes(root)

@@ -8,11 +8,10 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import board as boards
-from . import installed
+from . import boot, installed
 from .result import Result, Usage
 
 if TYPE_CHECKING:
@@ -61,7 +60,8 @@ def main(argv: list[str]) -> int:
     if name == "installed":
         return installed.record(args)
     if name in DAEMONS:
-        return int(_function(DAEMONS[name])(args))
+        spoilt = _misbehave(boards.load()["tools"].get(name, {}))
+        return _show(spoilt) if spoilt else int(_function(DAEMONS[name])(args))
     if name not in HARDWARE and name not in PACKAGED:
         sys.stderr.write("nodeprep-sim: no tool is called %r\n" % name)
         return 127
@@ -90,19 +90,26 @@ def _show(result: Result) -> int:
 def _run(name: str, tool: Tool, args: list[str]) -> Result:
     before = boards.load()
     behaviour = before["tools"].get(name, {})
-    mode = behaviour.get("mode", "")
-    if mode == "silent":
-        return Result(behaviour.get("rc", 0))
-    if mode == "hangs":
-        while True:
-            time.sleep(3600)
-    if mode == "dies":
-        os.kill(os.getpid(), getattr(signal, behaviour.get("signal", "SIGSEGV")))
+    spoilt = _misbehave(behaviour)
+    if spoilt:
+        return spoilt
     result = _apply(tool, args, before)
-    if mode == "warns":
+    if behaviour.get("mode") == "warns":
         text = behaviour.get("text", "WARNING: infoROM is corrupted at gpu 0000:17:00.0") + "\n"
         return Result(behaviour.get("rc", result.rc), result.out + text, result.err)
     return result
+
+
+def _misbehave(behaviour: dict[str, Any]) -> Result | None:
+    """A tool that prints nothing, never ends or crashes; None: it works, or almost."""
+    mode = behaviour.get("mode", "")
+    if mode == "silent":
+        return Result(behaviour.get("rc", 0))
+    if mode == "dies":
+        os.kill(os.getpid(), getattr(signal, behaviour.get("signal", "SIGSEGV")))
+    while mode == "hangs":
+        time.sleep(3600)
+    return None
 
 
 def _apply(tool: Tool, args: list[str], before: Board) -> Result:
@@ -128,35 +135,8 @@ def _only_boot(before: Board, after: Board) -> bool:
 
 
 def _call(tool: Tool, args: list[str], board: Board) -> Result:
-    settle(board)
+    boot.settle(board)
     try:
         return tool(args, board)
     except Usage as usage:
         return usage.result
-
-
-def boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return "unknown"
-
-
-def settle(board: Board) -> None:
-    """What a reboot does to the hardware, once per boot: counters cleared, pending settings in."""
-    now = boot_id()
-    before, board["boot_id"] = board["boot_id"], now
-    if before in ("", now):
-        return
-    board["xids"] = []
-    board["fabric_manager"]["running"] = ""
-    for gpu in board["gpus"]:
-        gpu["persistence"] = False
-        gpu["locked_clocks"] = None
-        gpu["reset_required"] = False
-        gpu["processes"] = []
-        gpu["remap"]["pending"] = False
-        gpu["ecc"]["mode"] = gpu["ecc"]["pending"]
-        gpu["ecc"]["volatile"] = dict.fromkeys(boards.COUNTERS, 0)
-        gpu["mig"]["current"] = gpu["mig"]["pending"]
-    installed.booted()

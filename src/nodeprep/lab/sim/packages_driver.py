@@ -1,8 +1,8 @@
 """The driver's packages: names, versions and dependencies as Ubuntu's archive has them.
 
-The `-server` packages exist in Ubuntu's archive only, with its revision (0ubuntu0.22.04.1);
+The `-server` packages exist in Ubuntu's archive only, with its revision (0ubuntu0.22.04.1).
 NVIDIA's own repository has the same driver without `-server`, with the revision 0ubuntu1, and the fabric
-manager, with the revision 1. Left out: what a node without a display does not install, and `dkms`
+manager, with the revision 1. Left out: what a node without a display does not need, and `dkms`
 itself, since nothing is compiled here.
 """
 

@@ -45,7 +45,8 @@ def host_link(board: Board, gpu: Gpu) -> float:
     kind, pcie = boards.spec(board), gpu["pcie"]
     lanes = pcie["width"] / 16
     generation = 2.0 ** (pcie["gen"] - kind["gen"])
-    return float(board["performance"]["h2d"] * lanes * generation)
+    slowed = board["performance"]["factors"].get("host", 1.0)
+    return float(board["performance"]["h2d"] * lanes * generation * slowed)
 
 
 def peer_path(board: Board, one: Gpu, other: Gpu) -> str:
@@ -58,12 +59,19 @@ def peer_path(board: Board, one: Gpu, other: Gpu) -> str:
 def peer_link(board: Board, one: Gpu, other: Gpu) -> float:
     """GB/s from one GPU to another, one way."""
     slower = min(host_link(board, one), host_link(board, other))
+    slower *= pair_factor(board, one, other)
     way = peer_path(board, one, other)
     if way == "nvlink":
         full = {"mesh": 4}.get(board["kind"], boards.spec(board)["links"])
         share = boards.links_between(board, one, other) / full
-        return float(board["performance"]["p2p"] * share)
+        return float(board["performance"]["p2p"] * share * pair_factor(board, one, other))
     return slower * (_STAGED if way == "staged" else 0.8)
+
+
+def pair_factor(board: Board, one: Gpu, other: Gpu) -> float:
+    """Share of its bandwidth that a pair reaches although its links look whole; usually 1."""
+    pair = " ".join(sorted((one["address"], other["address"])))
+    return float(board["performance"].get("pairs", {}).get(pair, 1.0))
 
 
 def bus_bandwidth(board: Board, op: str, gpus: list[Gpu]) -> float:
@@ -87,7 +95,7 @@ def bus_bandwidth(board: Board, op: str, gpus: list[Gpu]) -> float:
         if board["kind"] == "mesh":
             reached *= (len(gpus) - 1) / 3
     reached *= min(clock_factor(board, gpu) for gpu in gpus) ** 0.5
-    reached *= _SHARES.get(op, 1.0)
+    reached *= _SHARES.get(op, 1.0) * min(pair_factor(board, a, b) for a, b in pairs)
     factors = board["performance"]["factors"]
     return float(reached * factors.get(op, factors.get("*", 1.0)))
 

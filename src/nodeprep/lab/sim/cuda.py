@@ -1,0 +1,26 @@
+"""`nvcc --version`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .result import Result, lines
+
+if TYPE_CHECKING:
+    from .board import Board
+
+
+def nvcc(args: list[str], _: Board) -> Result:
+    """It compiles nothing: a source file is refused, so that nobody takes it for a compiler."""
+    if "--version" in args or "-V" in args:
+        return Result(out=lines([
+            "nvcc: NVIDIA (R) Cuda compiler driver",
+            "Copyright (c) 2005-2023 NVIDIA Corporation",
+            "Built on Mon_Apr__3_17:16:06_PDT_2023",
+            "Cuda compilation tools, release 12.1, V12.1.105",
+            "Build cuda_12.1.r12.1/compiler.32688072_0",
+        ]))  # fmt: skip
+    if not args:
+        return Result(1, err="nvcc fatal   : No input files specified; use option --help for more "
+                             "information\n")  # fmt: skip
+    return Result(1, err="nvcc fatal   : this is the lab's stand-in, which compiles nothing\n")
