@@ -862,12 +862,14 @@ def _disk_ids(node: Node) -> Dict[str, List[str]]:
 
 def parse_lsblk(report: Data, ids: Dict[str, List[str]]) -> List[Data]:
     """Whole disks, each with why it must not be written."""
+    if not isinstance(report.get("blockdevices"), list):
+        raise Failed("lsblk: lists no block devices")
     disks = []
-    for entry in report.get("blockdevices") or []:
+    for entry in report["blockdevices"]:
         name, size = str(entry.get("name")), _whole(str(entry.get("size")))
         if entry.get("type") != "disk" or not size or re.match(r"zram|ram|nbd|loop|fd", name):
             continue
-        transport = entry.get("tran") or ("virtio" if re.match(r"vd[a-z]", name) else None)
+        transport = entry.get("tran") or _transport(name)
         rotational = entry.get("rota")
         disks.append(
             {
@@ -883,6 +885,11 @@ def parse_lsblk(report: Data, ids: Dict[str, List[str]]) -> List[Data]:
             }
         )
     return disks
+
+
+def _transport(name: str) -> Optional[str]:
+    """What a name alone tells, where no udev says more."""
+    return "nvme" if name.startswith("nvme") else "virtio" if name.startswith("vd") else None
 
 
 def _uses(entry: Data, top: bool = False) -> List[str]:
