@@ -22,7 +22,8 @@ CONF = "/etc/nccl.conf"
 def output(proof: Proof, gpus: GpuPart) -> str:
     """One run over all GPUs tells all: the table, and what NCCL says of itself."""
     command = ["all_reduce_perf", "-b", "512M", "-e", "4G", "-f", "2", "-g", str(gpus.count)]
-    return proof.run(command, env={"NCCL_DEBUG": "INFO"}, timeout_s=170, once=True)
+    # It ends with 1 when values were wrong; the table tells which.
+    return proof.run(command, env={"NCCL_DEBUG": "INFO"}, timeout_s=170, accept=(0, 1), once=True)
 
 
 @pytest.fixture
