@@ -80,12 +80,9 @@ class NodeSession:
             raise Unknown(f"the node cannot be reached: {fault.message}") from fault
 
     def run_once(self, command: str, *, timeout_s: float = 30.0) -> Ran:
-        """Like `run`; a good answer is kept, for proofs that read the same output."""
+        """Like `run`; whatever came of it is kept, for all proofs that read the same output."""
         if command not in self._cache:
-            ran = self.run(command, timeout_s=timeout_s)
-            if ran.rc or ran.timed_out:
-                return ran
-            self._cache[command] = ran
+            self._cache[command] = self.run(command, timeout_s=timeout_s)
         return self._cache[command]
 
     def offers(self, user: str) -> tuple[str, ...]:

@@ -38,15 +38,16 @@ def data(name: str) -> str:
     return (ROOT / "tests/data/accept" / name).read_text()
 
 
+# Outputs in the real tools' formats, to be doctored; else the stand-ins answer.
+CANNED = {
+    "all_reduce_perf": data("all_reduce_info.txt"),
+    "-t host_to_device": data("nvbandwidth_h2d.txt"),
+    "-t device_to_host": data("nvbandwidth_d2h.txt"),
+    "-t device_to_device": data("nvbandwidth_p2p.txt"),
+}
 GOOD = {
-    "all_reduce_perf": Answer(data("all_reduce_info.txt")),
-    "-t host_to_device": Answer(data("nvbandwidth_h2d.txt")),
-    "-t device_to_host": Answer(data("nvbandwidth_d2h.txt")),
-    "-t device_to_device": Answer(data("nvbandwidth_p2p.txt")),
-    "gdrcopy_sanity": Answer(data("gdrcopy_sanity.txt")),
     "chronyc": Answer(data("chrony_tracking.txt")),
     "journalctl": Answer(data("journal.txt")),
-    "nvcc": Answer("Cuda compilation tools, release 12.1, V12.1.105\n"),
     "id -un": Answer("ops\n"),
     "id -u": Answer("0\n"),
     "ulimit": Answer("unlimited\nunlimited\n1048576\n1048576\n"),
@@ -69,6 +70,7 @@ class Rack:
 
         monkeypatch.setattr(time, "time", lambda: CLOCK)
         node.answers[r"date \+"] = Answer(f"{CLOCK}\n")
+        self.broken(lambda board: board["nccl"].update(interface="ens5f0"))
 
     def prove(self, role: str, on: Profile = REAL, claims: Any = CLAIMS, **more: Any) -> Outcomes:
         return accepted(job(document(role, on=on, claims=claims)), self.node, **more)
@@ -113,6 +115,7 @@ ROLES = {
     "nfs_client": {"nfs.server", "nfs.read"},
     "gpu_tools": {
         "nvbandwidth.host_to_device", "nvbandwidth.device_to_host", "nvbandwidth.p2p_read",
+        "gpu.pcie_under_load", "gpu.throttle_under_load",
     },
 }  # fmt: skip
 
@@ -127,8 +130,9 @@ class TestEveryRole:
         assert found.done["accepted"]
 
     def test_every_verdict_says_what_was_wanted_and_read(self, rack: Rack, role: str) -> None:
+        outcomes = rack.prove(role)
         for name in ROLES[role]:
-            found = rack.prove(role).proof(name)
+            found = outcomes.proof(name)
             assert found.wanted and found.read, name
 
     @pytest.mark.parametrize(
@@ -314,7 +318,7 @@ class TestCudaAndLibraries:
 
 
 class TestNccl:
-    TABLE = GOOD["all_reduce_perf"].stdout
+    TABLE = CANNED["all_reduce_perf"]
 
     def test_too_slow(self, rack: Rack) -> None:
         text = self.TABLE
@@ -363,9 +367,63 @@ class TestNccl:
             rack.prove("nccl")
         ).keys()
 
+    @pytest.mark.parametrize(("text", "rc"), [("", 1), ("Test NCCL failure common.cu:958", 3)])
+    def test_a_run_that_fails(self, rack: Rack, text: str, rc: int) -> None:
+        rack.says("all_reduce_perf", text, rc=rc)
+        found = red(rack.prove("nccl"))
+        assert found.keys() == ROLES["nccl"]
+        assert {verdict.verdict for verdict in found.values()} == {Outcome.UNKNOWN}
+
     def test_it_runs_once_for_all_proofs(self, rack: Rack) -> None:
         rack.prove("nccl")
         assert sum("all_reduce_perf" in command for command, _, _ in rack.node.ran) == 1
+
+
+class TestFaultsOfTheBoard:
+    """One fault in the model of the board shows in every tool that would meet it."""
+
+    @pytest.mark.parametrize(
+        ("fault", "names"),
+        [
+            (
+                lambda board: board["performance"]["factors"].update(all_reduce=0.5),
+                {"nccl.all_reduce.busbw"},
+            ),
+            (lambda board: board["nccl"].update(wrong=2), {"nccl.all_reduce.correct"}),
+            (lambda board: board["nccl"].update(validation=False), {"nccl.all_reduce.correct"}),
+            (lambda board: board["nccl"].update(interface="cni0"), {"nccl.interface"}),
+            (
+                lambda board: board.update(p2p=False),
+                {"nccl.all_reduce.busbw", "nccl.transport", "nvbandwidth.p2p_read"},
+            ),
+            (unlinked, {"nccl.all_reduce.busbw", "nvbandwidth.p2p_read"}),
+            (
+                gpu(1, pcie__gen=3),
+                {
+                    "nvbandwidth.host_to_device",
+                    "nvbandwidth.device_to_host",
+                    "gpu.pcie_under_load",
+                },
+            ),
+            (
+                gpu(2, throttle=["hw_thermal_slowdown"]),
+                {"gpu.throttle_under_load", "nccl.all_reduce.busbw"},
+            ),
+        ],
+    )
+    def test_each_is_named(
+        self, rack: Rack, fault: Callable[[Any], object], names: set[str]
+    ) -> None:
+        rack.broken(fault)
+        found = red(accepted(job(document("nccl", "gpu_tools", on=REAL, claims=CLAIMS)), rack.node))
+        assert found.keys() == names
+
+    def test_a_lost_gpu_lets_nothing_pass(self, rack: Rack) -> None:
+        rack.broken(gpu(2, state="off_bus"))
+        roles = ("nvidia_driver", "nccl", "gdrcopy", "gpu_tools")
+        found = accepted(job(document(*roles, on=REAL, claims=CLAIMS)), rack.node)
+        passed = {v.claim for v in found.verdicts.values() if v.verdict is Outcome.PASS}
+        assert passed == {"base/package:chrony", "nvidia_driver/proof:gpu.xid"}
 
 
 class TestNfs:
@@ -403,13 +461,13 @@ class TestBandwidth:
     def test_one_slow_path_is_enough(
         self, rack: Rack, pattern: str, old: str, new: str, name: str, where: str
     ) -> None:
-        rack.says(pattern, GOOD[pattern].stdout.replace(old, new))
+        rack.says(pattern, CANNED[pattern].replace(old, new))
         found = red(rack.prove("gpu_tools"))
         assert found.keys() == {name}
         assert where in found[name].read
 
     def test_a_path_that_was_not_measured(self, rack: Rack) -> None:
-        text = GOOD["-t device_to_device"].stdout.replace("92.13", "  N/A")
+        text = CANNED["-t device_to_device"].replace("92.13", "  N/A")
         rack.says("-t device_to_device", text)
         found = red(rack.prove("gpu_tools"))
         assert "11 of 12" in found["nvbandwidth.p2p_read"].reason

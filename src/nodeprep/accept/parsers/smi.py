@@ -61,6 +61,14 @@ def parse_smi(text: str) -> tuple[GpuHealth, ...]:
     return gpus
 
 
+def parse_smi_samples(text: str) -> tuple[tuple[GpuHealth, ...], ...]:
+    """Several documents, one after another; all must be whole."""
+    first, *documents = clean(text).split("<nvidia_smi_log")
+    if not documents:
+        raise ParseError(TOOL, f"no document in: {excerpt(first) or 'nothing'}")
+    return tuple(parse_smi(f"<nvidia_smi_log{document}") for document in documents)
+
+
 def _gpu(node: ET.Element) -> GpuHealth:
     ecc, remap = node.find("ecc_errors"), node.find("remapped_rows")
     link = node.find("pci/pci_gpu_link_info")
