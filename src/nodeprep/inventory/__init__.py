@@ -15,11 +15,13 @@ from nodeprep.inventory import compile as compiler
 from nodeprep.inventory.check import Problem
 from nodeprep.inventory.profiles import profile as find_profile
 from nodeprep.inventory.roles import Playbook, Role, playbook, role
-from nodeprep.inventory.source import Host, Source
+from nodeprep.inventory.source import Host, Source, vault_secret
 from nodeprep.inventory.source import load as load_source
 from nodeprep.inventory.template import CannotRender, Locked, Scope
 from nodeprep.model.node import Connection, Document, Node
 from nodeprep.resources import profile_dirs, search_path, site_dir
+
+__all__ = ["Site", "load", "vault_secret"]
 
 
 @dataclass(frozen=True)

@@ -118,20 +118,26 @@ def load(
     )
 
 
-def _unlock(loader: Any, vault_password_file: Path | None) -> None:
-    from ansible.parsing.vault import (  # noqa: PLC0415
-        VaultSecretsContext,
-        get_file_vault_secret,
-    )
+def vault_secret(file: Path | None) -> bytes | None:
+    """The vault password: from `file`, a script or text, or ANSIBLE_VAULT_PASSWORD_FILE."""
+    from ansible.parsing.dataloader import DataLoader  # noqa: PLC0415
+    from ansible.parsing.vault import get_file_vault_secret  # noqa: PLC0415
 
-    file = vault_password_file or os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE")
-    secrets = []
-    if file:
-        if not Path(file).exists():
-            raise BadInput(f"vault password file {file} does not exist")
-        secret = get_file_vault_secret(filename=str(file), vault_id="default", loader=loader)
-        secret.load()
-        secrets.append(("default", secret))
+    name = file or os.environ.get("ANSIBLE_VAULT_PASSWORD_FILE")
+    if not name:
+        return None
+    if not Path(name).exists():
+        raise BadInput(f"vault password file {name} does not exist")
+    secret = get_file_vault_secret(filename=str(name), vault_id="default", loader=DataLoader())
+    secret.load()
+    return bytes(secret.bytes)
+
+
+def _unlock(loader: Any, vault_password_file: Path | None) -> None:
+    from ansible.parsing.vault import VaultSecret, VaultSecretsContext  # noqa: PLC0415
+
+    word = vault_secret(vault_password_file)
+    secrets = [] if word is None else [("default", VaultSecret(word))]
     loader.set_vault_secrets(secrets)
     # Inline values are opened by an ambient context, which a process may set once.
     VaultSecretsContext._current = None

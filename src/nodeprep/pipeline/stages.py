@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from nodeprep import workers
 from nodeprep.accept import gate
 from nodeprep.errors import BadInput, ToolFailure
+from nodeprep.inventory import vault_secret
 from nodeprep.join import HostfileAdapter, member
 from nodeprep.judge import hardware as hardware_judge
 from nodeprep.judge import packages
@@ -182,11 +182,8 @@ def converge(run: Run, works: Sequence[Work], only: Sequence[str] = ()) -> list[
         "playbook": str(run.site.playbook),
         "roles_path": [str(path) for path in run.site.roles_path],
         "nodes": {work.name: todo[work.name] for work in chosen},
-        "connections": {
-            work.name: work.document.node.connection.model_dump(mode="json") for work in chosen
-        },
         "private_data_dir": str(run.folder / "ansible"),
-        "vault_password_file": _text(run.options.vault_password_file),
+        "vault_password": _vault_password(run),
         "forks": run.options.concurrency,
         "check": False,
     }
@@ -199,7 +196,8 @@ def converge(run: Run, works: Sequence[Work], only: Sequence[str] = ()) -> list[
 def _selection(work: Work, only: Sequence[str]) -> dict[str, Any]:
     roles = [role for role in (work.plan.roles if work.plan else ()) if not only or role in only]
     unmet = {role: [v.claim for v in work.unmet if v.role == role] for role in roles}
-    return {"roles": roles, "unmet": unmet}
+    connection = work.document.node.connection.model_dump(mode="json")
+    return {"roles": roles, "unmet": unmet, "connection": connection}
 
 
 def _drift_reason(work: Work) -> str:
@@ -364,5 +362,7 @@ def _worker(
     return done
 
 
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path.resolve())
+def _vault_password(run: Run) -> str | None:
+    """Ansible loads the inventory once more: it needs what opened it."""
+    word = vault_secret(run.options.vault_password_file)
+    return None if word is None else word.decode()
