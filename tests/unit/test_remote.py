@@ -93,6 +93,48 @@ def test_output_beyond_the_cap_is_dropped_and_told(
     assert not run(node, "head -c 1000 /dev/zero").truncated
 
 
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """A node whose logins print megabytes before any command."""
+    noise = "head -c 3000000 /dev/zero | tr '\\0' x; head -c 3000000 /dev/zero >&2"
+    folder = tmp_path_factory.mktemp("noisy")
+    (folder / "shell").write_text(f"{noise}; eval $SSH_ORIGINAL_COMMAND")
+    with servers.openssh(folder, extra=f"ForceCommand sh {folder}/shell") as server:
+        yield server
+
+
+def test_what_a_login_prints_is_not_the_commands(
+    noisy: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "MAX_OUTPUT", 1000)
+    with remote.remotes({"node": noisy.connection()})["node"].connect() as node:
+        result = run(node, "echo out; echo err >&2; exit 3")
+    assert (result.rc, result.stdout, result.stderr) == (3, "out\n", "err\n")
+    assert not result.truncated
+
+
+def test_what_is_said_instead_of_running_the_command_is_kept_and_no_success(
+    tmp_path: Path,
+) -> None:
+    with (
+        servers.openssh(tmp_path, extra="ForceCommand echo log in as ubuntu") as server,
+        remote.remotes({"node": server.connection()})["node"].connect() as node,
+    ):
+        result = run(node, "true")
+    assert result.stdout == "log in as ubuntu\n"
+    assert not result.ok
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60), st.integers(1, 9))
+def test_the_mark_is_found_however_the_output_is_torn(
+    noise: bytes, output: bytes, size: int
+) -> None:
+    data, stream = noise + b"--mark--\n" + output, exchange.Stream(b"--mark--\n")
+    for at in range(0, len(data), size):
+        stream.add(data[at : at + size])
+    assert stream.text == output.decode(errors="replace")
+
+
 def test_a_command_that_takes_too_long_is_ended_on_the_node(node: Remote, tmp_path: Path) -> None:
     result = node.run(f"echo $$ >{tmp_path}/pid; sleep 60", sudo=False, timeout_s=0.3)
     assert result.timed_out

@@ -9,6 +9,7 @@ client open. So connecting and running are ours; Inventory, State, Host and fact
 from __future__ import annotations
 
 import logging
+import secrets
 import shlex
 import socket
 import time
@@ -27,6 +28,8 @@ from nodeprep.remote.login import Login, changed, dial, no_ssh, refused
 KILL_AFTER_S = 5  # `timeout -k`: from TERM to KILL
 _GRACE_S = 10  # what a command may take beyond its own limit before the channel is closed
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")  # how a key recorded as ssh-rsa signs today
+
+_MARK = f"-----{secrets.token_hex(8)}-----\n".encode()  # where a command's own output begins
 
 # Without a handler, paramiko's transport threads print tracebacks of what is reported here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -121,15 +124,17 @@ class NodeConnector(SSHConnector):  # type: ignore[misc]
             raise lost
         try:
             channel = transport.open_session(timeout=max(1.0, deadline - time.monotonic()))
-            channel.exec_command(command)
+            channel.exec_command(_marked(command))
         except (paramiko.SSHException, EOFError, OSError):
             raise lost from None
         with channel:
-            out, err, in_time = exchange(channel, stdin, deadline)
+            out, err, in_time = exchange(channel, stdin, deadline, _MARK)
             in_time = in_time and channel.status_event.wait(max(0.0, deadline - time.monotonic()))
             rc = channel.recv_exit_status() if channel.exit_status_ready() else -1
         if rc == -1 and in_time and not transport.is_active():
             raise lost
+        if rc == 0 and not out.marked:
+            rc = -1  # a forced command, or a notice: whatever succeeded, it was not ours
         # 124 and 137 are what `timeout` leaves; the clock tells them from the command's own.
         late = rc in (124, 137) and time.monotonic() - started >= timeout_s
         return Result(rc, out.text, err.text, late or not in_time, out.cut or err.cut)
@@ -157,3 +162,9 @@ def _transport_for(recorded: list[Recorded]) -> Callable[..., paramiko.Transport
 def limited(argv: list[str], timeout_s: float) -> list[str]:
     """`argv` under `timeout`: the node ends it, whatever becomes of the connection."""
     return ["timeout", "-k", str(KILL_AFTER_S), f"{timeout_s:g}", *argv]
+
+
+def _marked(command: str) -> str:
+    """`command` in a shell that writes the mark to both outputs, whatever the login shell is."""
+    mark = _MARK.decode().rstrip()
+    return shlex.join(["sh", "-c", f"echo {mark}; echo {mark} >&2; exec {command}"])

@@ -14,7 +14,7 @@ MAX_OUTPUT = 8 * 2**20  # bytes kept of each stream; the rest is read and droppe
 
 @dataclass(frozen=True)
 class Result:
-    """What a command left: text, with what does not decode replaced. `rc` -1: it gave no status."""
+    """What a command left: text, with what does not decode replaced. `rc` -1: no status of its own."""
 
     rc: int
     stdout: str
@@ -28,16 +28,33 @@ class Result:
 
 
 class Stream:
-    """What was kept of one stream of output."""
+    """What is kept of one stream of output: from the mark on, and MAX_OUTPUT of that.
 
-    def __init__(self) -> None:
+    Before the mark a login may print anything (sshrc, .bashrc, a provider's notice), in megabytes.
+    Without a mark it was not our command that spoke: then the beginning of that is kept.
+    """
+
+    def __init__(self, mark: bytes = b"") -> None:
+        self._mark = mark
+        self._seam = b""  # the mark may arrive in two pieces
         self._kept = bytearray()
         self.cut = False
 
     def add(self, data: bytes) -> None:
+        if self._mark:
+            joined = self._seam + data
+            _, mark, rest = joined.partition(self._mark)
+            self._seam = joined[1 - len(self._mark) :]
+            if mark:
+                self._mark, self.cut, data = b"", False, rest
+                self._kept.clear()
         room = MAX_OUTPUT - len(self._kept)
         self._kept += data[:room]
         self.cut = self.cut or len(data) > room
+
+    @property
+    def marked(self) -> bool:
+        return not self._mark
 
     @property
     def text(self) -> str:
@@ -45,13 +62,13 @@ class Stream:
 
 
 def exchange(
-    channel: paramiko.Channel, stdin: bytes | str | None, deadline: float
+    channel: paramiko.Channel, stdin: bytes | str | None, deadline: float, mark: bytes
 ) -> tuple[Stream, Stream, bool]:
     """Feed a command and read both its streams to their ends; False: not within the deadline.
 
     All three at once: they share one SSH window, and whichever is left waiting stops the others.
     """
-    out, err = Stream(), Stream()
+    out, err = Stream(mark), Stream(mark)
     ends = [
         _in_background(lambda: _feed(channel, stdin, deadline)),
         _in_background(lambda: _drain(channel, channel.recv_stderr, err, deadline)),
