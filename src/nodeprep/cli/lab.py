@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +13,7 @@ import typer
 from nodeprep.errors import NodeprepError
 
 if TYPE_CHECKING:
+    from nodeprep.lab.faults import Entry
     from nodeprep.lab.rack import LabStatus
 
 app = typer.Typer(
@@ -39,13 +42,12 @@ def _show(status: LabStatus, *, as_json: bool) -> None:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(title=f"lab {status.name} (simulated)", title_justify="left")
-    for column in ("node", "ssh address", "inside", "power", "ssh", "board", "faults"):
+    for column in ("node", "address", "power", "ssh", "board", "faults"):
         table.add_column(column, no_wrap=column != "faults")
     for one in status.nodes:
         table.add_row(
             one.name,
             f"{one.host}:{one.port}",
-            one.address,
             one.power,
             one.ssh,
             one.board,
@@ -116,6 +118,26 @@ def password(name: Name = "lab") -> None:
     print(rack.password(name))
 
 
+@app.command()
+def inventory(
+    name: Name = "lab",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write it here instead of to stdout.")
+    ] = None,
+) -> None:
+    """Print a lab's inventory (inventory/lab.yaml is the one of the lab called `lab`).
+
+    Example: [bold]nodeprep lab inventory --name mine > mine.yaml[/bold]
+    """
+    from nodeprep.lab import rack  # noqa: PLC0415
+
+    text = rack.inventory(name)
+    if output is None:
+        print(text, end="")
+    else:
+        output.write_text(text)
+
+
 @app.command("exec", context_settings={"ignore_unknown_options": True})
 def exec_(
     node: Annotated[str, typer.Argument(help="gpu1, nas1, ….")],
@@ -129,6 +151,50 @@ def exec_(
     from nodeprep.lab import rack  # noqa: PLC0415
 
     raise typer.Exit(rack.attach(name, node, command))
+
+
+@app.command()
+def inject(
+    node: Annotated[str | None, typer.Argument(help="gpu1, nas1, ….")] = None,
+    fault: Annotated[str | None, typer.Argument(help="One of --list.")] = None,
+    arg: Annotated[
+        list[str] | None, typer.Option("--arg", metavar="KEY=VALUE", help="May be repeated.")
+    ] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Show the faults on offer.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Take the node's faults back.")] = False,
+    name: Name = "lab",
+    as_json: AsJson = False,
+) -> None:
+    """Make a node faulty, to see what nodeprep says of it. A reset takes everything back.
+
+    Example: [bold]nodeprep lab inject gpu2 noisy_output --arg megabytes=5[/bold]
+    """
+    from nodeprep.lab import faults  # noqa: PLC0415
+
+    if list_all:
+        _list_faults(faults.catalogue(), as_json=as_json)
+    elif node and clear and not fault:
+        faults.clear(name, node)
+    elif node and fault and not clear:
+        faults.inject(name, node, fault, dict(_pair(text) for text in arg or ()))
+    else:
+        raise typer.BadParameter("give a node and a fault, or a node and --clear, or --list")
+
+
+def _list_faults(entries: tuple[Entry, ...], *, as_json: bool) -> None:
+    if as_json:
+        _print_json([dataclasses.asdict(entry) for entry in entries])
+        return
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
+        print(f"{entry.kind:5}  {entry.name:{width}}  {entry.summary}")
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"--arg {text}: wanted KEY=VALUE")
+    return key, value
 
 
 @app.command()

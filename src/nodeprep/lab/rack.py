@@ -23,6 +23,7 @@ from nodeprep.lab import (
     processes,
     servers,
     shell,
+    sitefile,
     state,
 )
 from nodeprep.lab.locks import locked
@@ -30,8 +31,6 @@ from nodeprep.lab.sim import models
 from nodeprep.lab.state import LabDir, LabState, NodeState
 from nodeprep.model.base import Frozen
 
-DEFAULT_BOARD = "a100-sxm4-40g-x4"
-NAS_BOARD = "nas"
 _READY_TIMEOUT_S = 180
 _BANNER_TIMEOUT_S = 5
 
@@ -77,7 +76,7 @@ def up(
     *,
     gpus: int = 3,
     nas: int = 1,
-    board: str = DEFAULT_BOARD,
+    board: str = sitefile.DEFAULT_BOARD,
     note: Note = _silent,
 ) -> LabStatus:
     """Bring a lab up and wait until every node's sshd answers. Nodes that run are left alone.
@@ -142,7 +141,7 @@ def _specify(
     have = {one.name for one in spec.nodes}
     for name in wanted:
         if name not in have:
-            model = NAS_BOARD if name.kind == "nas" else board
+            model = sitefile.NAS_BOARD if name.kind == "nas" else board
             spec = spec.with_node(NodeState(name=name, board=model))
     return spec
 
@@ -267,3 +266,11 @@ def password(name: str = names.DEFAULT_LAB) -> str:
     lab = LabDir(name)
     lab.load()
     return lab.password()
+
+
+def inventory(name: str = names.DEFAULT_LAB) -> str:
+    """A lab's inventory; for a lab that is not up, that of the default rack (`lab` alone)."""
+    lab = LabDir(name)
+    if name == names.DEFAULT_LAB and not lab.exists():
+        return sitefile.default()
+    return sitefile.of(lab.load())

@@ -1,4 +1,4 @@
-"""What a data centre offers its nodes: packages over HTTP and names over DNS, at 10.77.0.1.
+"""What a data centre offers its nodes, at 10.77.0.1: packages (HTTP), names (DNS), time (NTP).
 
 `python -m nodeprep.lab.services NETNS LOG DEBIAN NVIDIA NAMES_JSON`. Standard library only. Every
 HTTP request is logged as `<seconds since the epoch> <client> <status> <path>`.
@@ -21,6 +21,8 @@ from nodeprep.lab import netns
 _GATEWAY = "10.77.0.1"
 _HTTP_PORT = 80
 _DNS_PORT = 53
+_NTP_PORT = 123
+_NTP_EPOCH = 2208988800  # seconds from 1900 to 1970, RFC 5905
 _A_RECORD = 1
 _NAME_ERROR = 3
 _TTL_S = 60
@@ -94,6 +96,27 @@ class _Names(socketserver.BaseRequestHandler):
             made.sendto(reply, self.client_address)
 
 
+def time_answer(query: bytes, now: float) -> bytes:
+    """The answer to an NTP client: the machine's own clock, as a stratum 1 server tells it.
+
+    RFC 5905, the 48 octets of a header. Empty for what is no client's query.
+    """
+    if len(query) < 48 or query[0] & 7 != 3:
+        return b""
+    stamp = struct.pack(">II", int(now) + _NTP_EPOCH, int((now % 1) * 2**32))
+    first = (query[0] & 0x38) | 4  # no leap second, the client's version, mode server
+    head = struct.pack(">BBbbII4s", first, 1, 6, -20, 0, 16, b"LOCL")
+    return head + stamp + query[40:48] + stamp + stamp
+
+
+class _Time(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        query, made = self.request
+        reply = time_answer(query, time.time())
+        if reply:
+            made.sendto(reply, self.client_address)
+
+
 def main(argv: list[str]) -> None:
     namespace, log, debian, nvidia, table = map(Path, argv)
     Repositories.folders = {"debian": debian, "nvidia": nvidia}
@@ -101,9 +124,12 @@ def main(argv: list[str]) -> None:
     _Names.table = table
     with netns.inside(namespace):
         web = _Web((_GATEWAY, _HTTP_PORT), Repositories)
-        names = socketserver.ThreadingUDPServer((_GATEWAY, _DNS_PORT), _Names)
-    names.daemon_threads = True
-    threading.Thread(target=names.serve_forever, daemon=True).start()
+        others = [
+            socketserver.UDPServer((_GATEWAY, _DNS_PORT), _Names),
+            socketserver.UDPServer((_GATEWAY, _NTP_PORT), _Time),
+        ]
+    for other in others:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
     print("serving", flush=True)
     web.serve_forever()
 

@@ -1,0 +1,89 @@
+"""The rack that integration tests share: three GPU nodes and a NAS, brought up once.
+
+NODEPREP_TEST_LAB=name uses a lab that is up already, and leaves it up. Where a lab cannot run,
+tests that need one are skipped with the reason; where the environment says CI, they fail.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from nodeprep.errors import LabUnavailable
+from nodeprep.lab import faults
+from nodeprep.lab import rack as racks
+
+TEST_LAB = "test"
+
+
+@dataclass(frozen=True)
+class Rack:
+    """A running lab. Nodes are named gpu1, gpu2, gpu3, nas1."""
+
+    name: str
+
+    @property
+    def password(self) -> str:
+        """The root password of fresh nodes."""
+        return racks.password(self.name)
+
+    def status(self, node: str) -> racks.NodeStatus:
+        found = {one.name: one for one in racks.status(self.name).nodes}
+        return found[node]
+
+    def run(self, node: str, *argv: str, check: bool = True) -> str:
+        """Standard output of a command run as root inside a node, past SSH."""
+        done = self.execute(node, argv)
+        if check:
+            assert done.returncode == 0, f"{node}: {argv}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def execute(self, node: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return racks.execute(self.name, node, argv)
+
+    def fresh(self, *nodes: str) -> None:
+        """Nodes (none named: all) as the provider handed them over."""
+        racks.reset(self.name, nodes)
+
+    def inject(self, node: str, fault: str, **args: str) -> None:
+        faults.inject(self.name, node, fault, args)
+
+    def clear(self, node: str) -> None:
+        faults.clear(self.name, node)
+
+    def inventory(self, folder: Path) -> Path:
+        """The lab's inventory, written into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{self.name}.yaml"
+        file.write_text(racks.inventory(self.name))
+        return file
+
+
+@pytest.fixture(scope="session")
+def rack() -> Iterator[Rack]:
+    running = os.environ.get("NODEPREP_TEST_LAB")
+    if running:
+        yield Rack(running)
+        return
+    try:
+        racks.down(TEST_LAB)  # of a session that was killed
+        racks.up(TEST_LAB, gpus=3, nas=1)
+    except LabUnavailable as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"the lab cannot start: {reason}")
+        pytest.skip(f"the lab cannot start: {reason}")
+    try:
+        yield Rack(TEST_LAB)
+    finally:
+        racks.down(TEST_LAB)
+
+
+@pytest.fixture
+def fresh(rack: Rack) -> Callable[[str], None]:
+    """Call it with a node's name: the node is then as the provider handed it over."""
+    return lambda node: rack.fresh(node)

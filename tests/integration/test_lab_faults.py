@@ -1,0 +1,141 @@
+"""Every host fault can be seen on the node or from the controller, and taken back."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodeprep.errors import BadInput
+from nodeprep.lab import faults, hostfaults
+from tests.integration.test_lab import host_key, login, said
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Rack
+
+pytestmark = pytest.mark.lab
+NODE = "gpu2"
+
+
+def no_python(rack: Rack) -> bool:
+    return rack.execute(NODE, ["sh", "-c", "python3 -c 1"]).returncode == 127
+
+
+def disk_full(rack: Rack) -> bool:
+    told = [
+        rack.execute(NODE, ["sh", "-c", f"head -c 8192 /dev/zero > {folder}/probe"]).stderr
+        for folder in ("/etc", "/var", "/usr", "/root", "/tmp")
+    ]
+    reads = rack.execute(NODE, ["cat", "/etc/hostname"]).stdout.strip() == NODE
+    return reads and all("No space left" in text for text in told)
+
+
+def apt_lock_held(rack: Rack) -> bool:
+    script = "apt-get -o DPkg::Lock::Timeout=0 -y autoremove"
+    done = rack.execute(NODE, ["sh", "-c", script])
+    return done.returncode != 0 and "lock" in done.stderr
+
+
+def no_dns(rack: Rack) -> bool:
+    return rack.execute(NODE, ["getent", "hosts", "gpu1"]).returncode != 0
+
+
+def noisy_output(rack: Rack) -> bool:
+    with login(rack, NODE) as client:
+        text = said(client, "echo word")
+    assert text.endswith("word\n")
+    return len(text) > 1_000_000 and "\x1b[" in text
+
+
+def ssh_hangs(rack: Rack) -> bool:
+    address = rack.status(NODE)
+    with socket.create_connection((address.host, address.port), 2) as made:
+        made.settimeout(1)
+        try:
+            return made.recv(1) == b""
+        except TimeoutError:
+            return True
+
+
+def port_refused(rack: Rack) -> bool:
+    address = rack.status(NODE)
+    try:
+        socket.create_connection((address.host, address.port), 2).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+SEEN: dict[str, Callable[[Rack], bool]] = {
+    "no_python": no_python,
+    "disk_full": disk_full,
+    "apt_lock_held": apt_lock_held,
+    "no_dns": no_dns,
+    "noisy_output": noisy_output,
+    "ssh_hangs": ssh_hangs,
+    "port_refused": port_refused,
+}
+
+
+@pytest.fixture(autouse=True)
+def _healed(rack: Rack) -> Iterator[None]:
+    yield
+    if rack.status(NODE).faults:
+        rack.fresh(NODE)
+
+
+def test_every_host_fault_is_tried_here() -> None:
+    assert set(SEEN) | {"host_key_changed"} == set(hostfaults.CATALOGUE)
+
+
+@pytest.mark.parametrize("fault", SEEN)
+def test_a_fault_is_seen_and_cleared(rack: Rack, fault: str) -> None:
+    seen = SEEN[fault]
+    assert not seen(rack), "the fault is there before it was injected"
+    rack.inject(NODE, fault)
+    assert rack.status(NODE).faults == (fault,)
+    _soon(lambda: seen(rack))
+    rack.clear(NODE)
+    assert rack.status(NODE).faults == ()
+    _soon(lambda: not seen(rack))
+
+
+def _soon(what: Callable[[], bool]) -> None:
+    """The forwarder hears of a change a moment later."""
+    deadline = time.monotonic() + 5
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_changed_host_keys_stay_changed(rack: Rack) -> None:
+    before = host_key(rack, NODE)
+    rack.inject(NODE, "host_key_changed")
+    _soon(lambda: rack.status(NODE).ssh == "answers")
+    assert host_key(rack, NODE) != before
+
+
+def test_the_apt_lock_lets_go_by_itself(rack: Rack) -> None:
+    rack.inject(NODE, "apt_lock_held", seconds="2")
+    assert apt_lock_held(rack)
+    time.sleep(2.5)
+    assert not apt_lock_held(rack)
+
+
+def test_a_board_fault_is_seen_by_the_stand_ins_and_cleared(rack: Rack) -> None:
+    names = [entry.name for entry in faults.catalogue() if entry.kind == "board"]
+    if "gpu_lost" not in names:
+        pytest.skip(f"no such fault among {names}")
+    before = rack.run(NODE, "lspci", "-n")
+    rack.inject(NODE, "gpu_lost")
+    assert rack.run(NODE, "lspci", "-n") != before
+    rack.clear(NODE)
+    assert rack.run(NODE, "lspci", "-n") == before
+
+
+def test_an_unknown_fault_is_refused_with_the_known_ones(rack: Rack) -> None:
+    with pytest.raises(BadInput, match="no_python"):
+        rack.inject(NODE, "nonsense")
