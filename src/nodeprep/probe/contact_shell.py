@@ -74,7 +74,9 @@ umask 077
 user=$1 key=$2 sudoers=$3
 if ! id -u "$user" >/dev/null 2>&1; then
   # `*`: no password is ever right. `!` would make sshd without PAM refuse the key as well.
-  useradd --create-home --shell /bin/bash --password '*' "$user"
+  group=--user-group
+  ! getent group "$user" >/dev/null || group=--gid=$user
+  useradd --create-home --shell /bin/bash --password '*' "$group" "$user"
   echo user
 fi
 home=$(getent passwd "$user" | cut -d: -f6)

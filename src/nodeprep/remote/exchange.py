@@ -14,7 +14,7 @@ MAX_OUTPUT = 8 * 2**20  # bytes kept of each stream; the rest is read and droppe
 
 @dataclass(frozen=True)
 class Result:
-    """What a command left: text, with what does not decode replaced. `rc` -1: no status of its own."""
+    """What a command left, bytes that are no text replaced. `rc` -1: no status of its own."""
 
     rc: int
     stdout: str
