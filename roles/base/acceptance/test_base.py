@@ -47,14 +47,23 @@ def test_the_clock_agrees_with_this_machines(proof: Proof) -> None:
 
 
 @pytest.mark.proof("limits.login", timeout_s=30)
-def test_a_fresh_login_has_its_limits(proof: Proof, document: Document) -> None:
+def test_a_fresh_login_has_its_limits(
+    proof: Proof, document: Document, profile: Profile
+) -> None:
+    _applicable(proof, profile)
     _limits(proof, document, proof.run(ULIMITS, sudo=False))
 
 
 @pytest.mark.proof("limits.service", timeout_s=30)
-def test_a_service_has_its_limits(proof: Proof, document: Document) -> None:
+def test_a_service_has_its_limits(proof: Proof, document: Document, profile: Profile) -> None:
+    _applicable(proof, profile)
     transient = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", "sh", "-c", ULIMITS]
     _limits(proof, document, proof.run(transient))
+
+
+def _applicable(proof: Proof, profile: Profile) -> None:
+    if not profile.platform.rlimits:
+        proof.not_applicable("hard limits cannot be raised here", profile="platform.rlimits")
 
 
 def _limits(proof: Proof, document: Document, text: str) -> None:

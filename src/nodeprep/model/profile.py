@@ -73,6 +73,7 @@ class Platform(Frozen):
     cpufreq: bool = True  # CPUs have a frequency governor
     nfs_mount: bool = True  # an NFS filesystem can be mounted
     initramfs: bool = True  # it boots its own kernel
+    rlimits: bool = True  # hard limits (memlock, nofile) can be raised
     why: str = ""  # says why anything above is false
 
     @model_validator(mode="after")

@@ -195,6 +195,7 @@ def gates(result: RunResult) -> Iterator[Block]:
     others = tuple(
         _drifted(node, verdict)
         for node in result.nodes
+        if node.fault is None  # that is the reason then, not the claims it never came to
         for verdict in node.blocking
         if not words.is_gate(verdict)
     )
