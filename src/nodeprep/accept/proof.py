@@ -66,7 +66,7 @@ class Proof:
             ran = self._session.run_once(line, timeout_s=timeout_s)
         else:
             ran = self._session.run(line, sudo=sudo, timeout_s=timeout_s)
-        _must_have_run(tool, ran, tuple(accept), timeout_s)
+        _must_have_run(tool, ran, tuple(accept), min(timeout_s, self._session.limit_s))
         if not ran.stdout.strip() and not or_nothing:
             raise Unknown(f"{tool} printed nothing")
         return ran.stdout
@@ -160,9 +160,9 @@ class Proof:
         self.findings.append(Finding(outcome=outcome, **said))  # type: ignore[arg-type]
 
 
-def _must_have_run(tool: str, ran: Ran, accept: tuple[int, ...], timeout_s: float) -> None:
+def _must_have_run(tool: str, ran: Ran, accept: tuple[int, ...], limit_s: float) -> None:
     if ran.timed_out or (ran.rc == _TIMED_OUT and _TIMED_OUT not in accept):
-        raise Unknown(f"{tool} did not end within {timeout_s:g} s", action="look for a hang")
+        raise Unknown(f"{tool} did not end within {limit_s:.3g} s", action="look for a hang")
     if ran.rc not in accept:
         raise Unknown(*_why_not(tool, ran), action=_what_now(tool, ran.rc))
 

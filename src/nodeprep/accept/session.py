@@ -62,6 +62,7 @@ class NodeSession:
         self._deadline: float | None = None
         self._cache: dict[str, Ran] = {}
         self.fault: NodeprepError | None = None
+        self.limit_s = 0.0  # what the last command was given
 
     def begin(self, timeout_s: float) -> None:
         """Start the clock of a proof, in seconds."""
@@ -71,11 +72,11 @@ class NodeSession:
         """Unknown when the proof has no time left, or the node cannot be reached."""
         # Connecting has a time limit of its own and does not use up the first proof's.
         remote = self._open()
-        limit = min(timeout_s, self._left())
-        if limit < GRACE_S:
+        self.limit_s = min(timeout_s, self._left())
+        if self.limit_s < GRACE_S:
             raise Unknown("out of time before it could run a command")
         try:
-            return remote.run(command, sudo=sudo, timeout_s=limit)
+            return remote.run(command, sudo=sudo, timeout_s=self.limit_s)
         except NodeprepError as fault:
             raise Unknown(f"the node cannot be reached: {fault.message}") from fault
 

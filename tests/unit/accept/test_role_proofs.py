@@ -127,13 +127,9 @@ class TestEveryRole:
         assert red(found) == {}
         passed = {v.claim for v in found.verdicts.values() if v.verdict is Outcome.PASS}
         assert passed >= {f"{role}/proof:{name}" for name in ROLES[role]}
+        mute = [v.claim for v in found.verdicts.values() if "/proof:" in v.claim and not v.wanted]
+        assert not mute
         assert found.done["accepted"]
-
-    def test_every_verdict_says_what_was_wanted_and_read(self, rack: Rack, role: str) -> None:
-        outcomes = rack.prove(role)
-        for name in ROLES[role]:
-            found = outcomes.proof(name)
-            assert found.wanted and found.read, name
 
     @pytest.mark.parametrize(
         "answer", [Answer(rc=127), Answer(), Answer(timed_out=True, rc=124), Answer("\x00{garbage")]
@@ -261,7 +257,7 @@ class TestDriver:
     def test_no_driver(self, rack: Rack) -> None:
         rack.broken(lambda board: board["driver"].update(not_loaded=True))
         found = red(rack.prove("nvidia_driver"))
-        assert len(found) == len(ROLES["nvidia_driver"]) - 1  # the kernel's log needs none
+        assert found.keys() == ROLES["nvidia_driver"]
         assert "no driver is loaded" in found["gpu.answer"].reason
 
     @pytest.mark.parametrize(("code", "age", "blocks"), [
@@ -423,7 +419,7 @@ class TestFaultsOfTheBoard:
         roles = ("nvidia_driver", "nccl", "gdrcopy", "gpu_tools")
         found = accepted(job(document(*roles, on=REAL, claims=CLAIMS)), rack.node)
         passed = {v.claim for v in found.verdicts.values() if v.verdict is Outcome.PASS}
-        assert passed == {"base/package:chrony", "nvidia_driver/proof:gpu.xid"}
+        assert passed == {"base/package:chrony"}  # the claim, judged before
 
 
 class TestNfs:
