@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 EPOCH = 1718000000  # 2024-06-10: every file's time, unless SOURCE_DATE_EPOCH says another
 _RUN = "/usr/lib/nodeprep-sim/run"
+_LIST = "/etc/nodeprep-simulated"
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,20 @@ def _scripts(deb: Deb) -> dict[str, str]:
         installed = f"[ ! -x {_RUN} ] || {_RUN} installed {deb.part} '{version}'\n"
         removed = f"[ ! -x {_RUN} ] || {_RUN} installed {deb.part} -\n"
     return {
-        "postinst": _when("configure", deb.postinst_first + installed + reload + deb.postinst),
+        "postinst": _when(
+            "configure", deb.postinst_first + installed + _own_up(deb) + reload + deb.postinst
+        ),
         "prerm": _when("remove", stop),
         "postrm": _when("remove", removed + reload + deb.postrm),
     }
+
+
+def _own_up(deb: Deb) -> str:
+    """Adds the package's tools to the node's list of stand-ins, so that reports can say so."""
+    return "".join(
+        f"[ ! -e {_LIST} ] || grep -qx {name} {_LIST} || echo {name} >> {_LIST}\n"
+        for name in (tool.rpartition("/")[2] for tool in deb.tools)
+    )
 
 
 def _when(action: str, body: str) -> str:

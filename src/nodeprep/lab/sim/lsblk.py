@@ -33,6 +33,7 @@ def rows(board: Board) -> list[Row]:
             "hctl": None if disk["tran"] == "nvme" else "%d:0:0:0" % number,
             "state": "live" if disk["tran"] == "nvme" else "running",
             "fstype": disk.get("fstype"), "uuid": disk.get("uuid"),
+            "pttype": "gpt" if disk["children"] else None,
         })  # fmt: skip
         row["children"] = [_child(disk, child, index) for index, child in
                            enumerate(disk["children"], 1)]  # fmt: skip

@@ -59,15 +59,32 @@ def main(argv: list[str]) -> int:
         name, args = (args[0] if args else ""), args[1:]
     if name == "installed":
         return installed.record(args)
+    if not boards.path().exists():
+        sys.stderr.write("nodeprep-sim: there is no board in %s\n" % boards.path())
+        return 1
     if name in DAEMONS:
         spoilt = _misbehave(boards.load()["tools"].get(name, {}))
         return _show(spoilt) if spoilt else int(_function(DAEMONS[name])(args))
     if name not in HARDWARE and name not in PACKAGED:
         sys.stderr.write("nodeprep-sim: no tool is called %r\n" % name)
         return 127
-    tool = _function(HARDWARE.get(name) or PACKAGED[name])
+    return _show(answer(name, args))
+
+
+def answer(name: str, args: list[str]) -> Result:
+    """What the tool `name` answers on this board; settings that it changes are kept."""
     os.environ["NODEPREP_SIM_TOOL"] = name
-    return _show(_run(name, tool, args))
+    tool: Tool = _function(HARDWARE.get(name) or PACKAGED[name])
+    before = boards.load()
+    behaviour = before["tools"].get(name, {})
+    spoilt = _misbehave(behaviour)
+    if spoilt:
+        return spoilt
+    result = _apply(tool, args, before)
+    if behaviour.get("mode") == "warns":
+        text = behaviour.get("text", "WARNING: infoROM is corrupted at gpu 0000:17:00.0") + "\n"
+        return Result(behaviour.get("rc", result.rc), result.out + text, result.err)
+    return result
 
 
 def _function(where: str) -> Callable[..., Any]:
@@ -85,19 +102,6 @@ def _show(result: Result) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return result.rc
-
-
-def _run(name: str, tool: Tool, args: list[str]) -> Result:
-    before = boards.load()
-    behaviour = before["tools"].get(name, {})
-    spoilt = _misbehave(behaviour)
-    if spoilt:
-        return spoilt
-    result = _apply(tool, args, before)
-    if behaviour.get("mode") == "warns":
-        text = behaviour.get("text", "WARNING: infoROM is corrupted at gpu 0000:17:00.0") + "\n"
-        return Result(behaviour.get("rc", result.rc), result.out + text, result.err)
-    return result
 
 
 def _misbehave(behaviour: dict[str, Any]) -> Result | None:
@@ -125,7 +129,7 @@ def _apply(tool: Tool, args: list[str], before: Board) -> Result:
 
     try:
         boards.update(again)
-    except PermissionError:
+    except OSError:  # not root, or nothing can be written
         return result if _only_boot(before, after) else DENIED
     return answers[0]
 

@@ -1,17 +1,15 @@
 """The driver's packages: names, versions and dependencies as Ubuntu's archive has them.
 
 The `-server` packages exist in Ubuntu's archive only, with its revision (0ubuntu0.22.04.1).
-NVIDIA's own repository has the same driver without `-server`, with the revision 0ubuntu1, and the fabric
-manager, with the revision 1. Left out: what a node without a display does not need, and `dkms`
-itself, since nothing is compiled here.
+NVIDIA's own repository has the same driver without `-server`, with the revision 0ubuntu1, and the
+fabric manager, with the revision 1. Left out: what a node without a display does not need, and
+`dkms` itself, since nothing is compiled here.
 """
 
 from __future__ import annotations
 
 from .deb import Deb
 
-DRIVER = "535.183.01"
-FABRIC_MANAGER = "nvidia-fabricmanager-535"
 _PERSISTENCED = """\
 [Unit]
 Description=NVIDIA Persistence Daemon
@@ -117,10 +115,14 @@ def fabric_manager(name: str, version: str) -> Deb:
 
 
 def all_debs() -> list[Deb]:
-    """The branch that is wanted, an older build of it, a newer branch, and the 530 of `cuda`."""
+    """The branch that is wanted with an older and a newer build, a newer branch, and `cuda`'s 530.
+
+    The newer build is what unattended-upgrades would put under a running module.
+    """
     return [
         *branch("535-server", "535.183.01-0ubuntu0.22.04.1", "535.183.01"),
         *branch("535-server", "535.161.08-0ubuntu2.22.04.1", "535.161.08"),
+        *branch("535-server", "535.216.01-0ubuntu0.22.04.1", "535.216.01"),
         *branch("550-server", "550.90.07-0ubuntu0.22.04.1", "550.90.07"),
         *branch("530", "530.30.02-0ubuntu1", "530.30.02"),
         Deb("nvidia-driver-530", "530.30.02-0ubuntu1", "NVIDIA driver metapackage",
@@ -128,5 +130,6 @@ def all_debs() -> list[Deb]:
                     "nvidia-utils-530 (= 530.30.02-0ubuntu1)"),
         fabric_manager("nvidia-fabricmanager-535", "535.183.01-1"),
         fabric_manager("nvidia-fabricmanager-535", "535.161.08-1"),
+        fabric_manager("nvidia-fabricmanager-535", "535.216.01-1"),
         fabric_manager("nvidia-fabricmanager-550", "550.90.07-1"),
     ]  # fmt: skip
