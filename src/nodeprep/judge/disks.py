@@ -105,7 +105,7 @@ def _fits(part: DiskPart, disk: Disk, guess: bool) -> bool:
 
 def _wanted(part: DiskPart) -> str:
     kind = "" if part.transport == "any" else f" {part.transport}"
-    return f"{text.plural(part.count, f'{part.size_gb:g} GB{kind} disk')}"
+    return f"{part.count}x {part.size_gb:g} GB{kind}"
 
 
 def _words(disk: Disk) -> str:

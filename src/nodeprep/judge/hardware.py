@@ -153,7 +153,7 @@ def _dimms(part: MemoryPart, dimms: tuple[Dimm, ...] | None) -> Line:
     if not dimms:
         return replace(line, unknown=True)
     filled = [dimm for dimm in dimms if dimm.size_mib != 0]
-    empty = [dimm.slot for dimm in dimms if dimm.size_mib == 0]
+    empty = _suspects(filled, [dimm for dimm in dimms if dimm.size_mib == 0])
     line = replace(line, read=text.plural(len(filled), "memory module"))
     if len(filled) >= part.dimms:
         return line
@@ -162,6 +162,13 @@ def _dimms(part: MemoryPart, dimms: tuple[Dimm, ...] | None) -> Line:
     problem = f"{len(filled)} of {text.plural(part.dimms, 'memory module')}{slots}"
     action = f"have the provider seat or replace {text.plural(count, 'memory module')}"
     return replace(line, problem=problem, action=action)
+
+
+def _suspects(filled: list[Dimm], empty: list[Dimm]) -> list[str]:
+    """The empty slots whose likes (A1, B1, …) are filled; all of them when that tells nothing."""
+    likes = {dimm.slot[-1:] for dimm in filled}
+    slots = [dimm.slot for dimm in empty]
+    return [slot for slot in slots if slot[-1:] in likes] or slots
 
 
 # --- network -------------------------------------------------------------------------------------
@@ -199,13 +206,15 @@ def _gpus(part: GpuPart, hardware: Hardware | None) -> Iterator[Line]:
     """What the bus tells: enough before there is a driver."""
     gpus = hardware.gpus if hardware else None
     line = Line("gpu:count", "gpus", f"{part.count}x {part.model} ({part.pci_id})")
-    yield replace(line, unknown=True) if gpus is None else _count(part, gpus, line)
+    errors = hardware.errors if hardware else {}
+    fallen = [key.removeprefix("gpu ") for key in sorted(errors) if key.startswith("gpu ")]
+    yield replace(line, unknown=True) if gpus is None else _count(part, gpus, line, fallen)
     switches = hardware.nvswitches if hardware else None
     count = None if switches is None else len(switches)
     yield _number("nvswitch:count", "nvswitches", part.nvswitches, count, "NVSwitch")
 
 
-def _count(part: GpuPart, gpus: tuple[Gpu, ...], line: Line) -> Line:
+def _count(part: GpuPart, gpus: tuple[Gpu, ...], line: Line, fallen: list[str]) -> Line:
     right = [gpu for gpu in gpus if gpu.pci_id == part.pci_id]
     others = [gpu for gpu in gpus if gpu.pci_id != part.pci_id]
     line = replace(line, read=f"{text.plural(len(right), 'GPU')} {part.pci_id}")
@@ -215,13 +224,15 @@ def _count(part: GpuPart, gpus: tuple[Gpu, ...], line: Line) -> Line:
     if len(right) > part.count:
         return replace(line, problem=f"{len(right)} GPUs, rented: {part.count}")
     there = {gpu.pci_address for gpu in right}
-    missing = [address for address in part.pci_addresses if address not in there]
+    missing = [at for at in part.pci_addresses if at not in there and at not in fallen]
     problem = f"{len(right)} of {text.plural(part.count, 'GPU')} on the bus"
+    if fallen:
+        problem += f"; fell off the bus: {text.listed(fallen)}"
     if missing:
         problem += f"; missing: slot {text.listed(missing)}"
     if other:
         problem += f"; of another kind: {other}"
-    if right and not missing and not other:
+    if right and not missing and not other and not fallen:
         problem += f"; there: {text.listed(sorted(there))}"
     return replace(
         line, problem=problem, action="power the node off and on; if it stays, have it replaced"

@@ -56,5 +56,5 @@ def listed(items: list[str], limit: int = 8) -> str:
 def plural(count: int, noun: str) -> str:
     """`2 cores a socket` of `core a socket`."""
     first, _, rest = noun.partition(" a ")
-    ending = f" a {rest}" if rest else ""
-    return f"{count} {first}{'' if count == 1 else 's'}{ending}"
+    more = "" if count == 1 else "es" if first.endswith("ch") else "s"
+    return f"{count} {first}{more}{f' a {rest}' if rest else ''}"

@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 import zlib
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 Data = Dict[str, Any]
 
@@ -52,6 +52,9 @@ STACK = re.compile(
 
 class Failed(Exception):
     """Something could not be read; the text says why."""
+
+
+Found = Union[Data, Failed]  # of one claim among many
 
 
 class Node:
@@ -546,7 +549,7 @@ def packages(node: Node) -> Dict[str, Data]:
     return found
 
 
-def read_packages(node: Node, claims: List[Data]) -> Dict[str, Data]:
+def read_packages(node: Node, claims: List[Data]) -> Dict[str, Found]:
     known = node.once(packages)
     return {c["id"]: known.get(c["name"]) or {"version": None, "held": False} for c in claims}
 
@@ -559,8 +562,23 @@ _UNIT = {
 }
 
 
-def read_services(node: Node, claims: List[Data]) -> Dict[str, Data]:
+def read_services(node: Node, claims: List[Data]) -> Dict[str, Found]:
     units = list(dict.fromkeys(claim["name"] for claim in claims))
+    known: Dict[str, Found] = {}
+    try:
+        known.update(_show(node, units))
+    except Failed:
+        if len(units) == 1:
+            raise
+        for unit in units:  # one of them may be what systemctl cannot stand
+            try:
+                known.update(_show(node, [unit]))
+            except Failed as error:
+                known[unit] = error
+    return {claim["id"]: known[claim["name"]] for claim in claims}
+
+
+def _show(node: Node, units: List[str]) -> Dict[str, Data]:
     wanted = "--property=Id," + ",".join(_UNIT)
     code, out, err = run(node, ["systemctl", "show", "--no-pager", wanted, "--", *units], 20)
     blocks = []
@@ -570,8 +588,7 @@ def read_services(node: Node, claims: List[Data]) -> Dict[str, Data]:
             blocks.append({ours: fields.get(theirs, "") for theirs, ours in _UNIT.items()})
     if len(blocks) != len(units):  # they come in the order of the arguments
         raise Failed("systemctl: exit status %d: %s" % (code, shorten(err or out) or "no output"))
-    by_name = dict(zip(units, blocks))  # noqa: B905
-    return {claim["id"]: by_name[claim["name"]] for claim in claims}
+    return dict(zip(units, blocks))  # noqa: B905
 
 
 def simulated_tools(node: Node) -> List[str]:
@@ -595,8 +612,8 @@ def read_output(node: Node, claim: Data) -> Data:
     return data
 
 
-def read_gpus(node: Node, claims: List[Data]) -> Dict[str, Data]:
-    answer = {}
+def read_gpus(node: Node, claims: List[Data]) -> Dict[str, Found]:
+    answer: Dict[str, Found] = {}
     for claim in claims:
         values = {gpu["pci_address"]: gpu.get(claim["name"]) for gpu in node.once(driver_gpus)}
         data: Data = {"values": values}
@@ -711,14 +728,18 @@ def driver_gpus(node: Node) -> List[Data]:
     return gpus
 
 
-def bus(node: Node) -> List[Tuple[str, str, str]]:
-    """(address, class, vendor:device) of every PCI function."""
+def bus(node: Node) -> List[Tuple[str, str, str, bool]]:
+    """(address, class, vendor:device, answers) of every PCI function.
+
+    One whose revision reads as ff does not answer: the kernel still knows it, nobody else does.
+    """
     found = []
     for line in tool(node, ["lspci", "-D", "-n", "-mm"], 10).splitlines():
         fields = re.findall(r'"([^"]*)"', line)
         address = pci_address(line)
         if address and len(fields) >= 3:
-            found.append((address, fields[0].lower(), (fields[1] + ":" + fields[2]).lower()))
+            identity = (fields[1] + ":" + fields[2]).lower()
+            found.append((address, fields[0].lower(), identity, " -rff" not in line))
     if not found:
         raise Failed("lspci: no line could be read")
     return found
@@ -955,26 +976,29 @@ def _nic(
 
 def hardware_nvswitches(node: Node) -> Data:
     ids = ("10de:1af1", "10de:22a3")  # A100, H100
-    return {"nvswitches": [address for address, _, identity in node.once(bus) if identity in ids]}
+    found = [at for at, _, identity, answers in node.once(bus) if identity in ids and answers]
+    return {"nvswitches": found}
 
 
 def hardware_gpus(node: Node) -> Data:
     """GPUs on the bus, each with what the driver says of it where there is one."""
-    cards = {
-        address: {"pci_address": address, "pci_id": identity}
-        for address, kind, identity in node.once(bus)
-        if kind in ("0300", "0302") and identity.startswith("10de:")
-    }
-    answer: Data = {}
+    cards: Dict[str, Data] = {}
+    errors: Dict[str, str] = {}
+    for address, kind, identity, answers in node.once(bus):
+        if kind not in ("0300", "0302") or not identity.startswith("10de:"):
+            continue
+        if answers:
+            cards[address] = {"pci_address": address, "pci_id": identity}
+        else:
+            errors["gpu " + address] = "it fell off the bus: its revision reads as ff"
     try:
         for gpu in node.once(driver_gpus):
             card = cards.setdefault(gpu["pci_address"], {})
             card.update((key, value) for key, value in gpu.items() if value is not None)
     except Failed as error:
         if not str(error).endswith("not found"):
-            answer["errors"] = {"gpu_driver": str(error)}
-    answer["gpus"] = [cards[address] for address in sorted(cards)]
-    return answer
+            errors["gpu_driver"] = str(error)
+    return {"gpus": [cards[address] for address in sorted(cards)], "errors": errors}
 
 
 # part -> (function, the tools that it asks)
@@ -1002,7 +1026,11 @@ _ONE = {
     "governor": read_governor,
     "output": read_output,
 }
-_MANY = {"package": read_packages, "service": read_services, "gpu": read_gpus}
+_MANY: Dict[str, Callable[[Node, List[Data]], Dict[str, Found]]] = {
+    "package": read_packages,
+    "service": read_services,
+    "gpu": read_gpus,
+}
 
 Job = Callable[[], None]
 
@@ -1073,8 +1101,9 @@ class Reading:
     def _many(self, kind: str, claims: List[Data]) -> Job:
         def job() -> None:
             try:
-                found = _MANY[kind](self.node, claims)
-                self.readings.update((key, {"data": data}) for key, data in found.items())
+                for key, found in _MANY[kind](self.node, claims).items():
+                    failed = isinstance(found, Failed)
+                    self.readings[key] = {"error": str(found)} if failed else {"data": found}
             except Exception as error:
                 self.readings.update((claim["id"], {"error": why(error)}) for claim in claims)
 

@@ -26,7 +26,7 @@ def disk(name: str, size_gb: float | None, transport: str | None = "nvme") -> Di
 def test_a_disk_counts_once() -> None:
     found = compare((part("os", 2000), part("cache", 2000)), (disk("nvme0n1", 2000),))
     assert [bool(line.problem) for line in found] == [False, True]
-    assert "0 of 1 2000 GB disk" in found[1].problem
+    assert "0 of 1x 2000 GB" in found[1].problem
 
 
 def test_a_picky_part_gets_its_disk_although_another_could_take_it() -> None:
@@ -57,7 +57,7 @@ def test_several_of_a_kind_and_several_kinds_of_a_use() -> None:
     parts = (part("data", 3840, "nvme", 3), part("data", 8000, "sata"))
     found = compare(parts, tuple(disk(f"nvme{i}n1", 3840) for i in range(2)))
     assert [line.name for line in found] == ["data", "data-2"]
-    assert found[0].problem.startswith("2 of 3 3840 GB nvme disks")
+    assert found[0].problem.startswith("2 of 3x 3840 GB nvme")
 
 
 def test_none_read_is_unknown() -> None:

@@ -61,6 +61,12 @@ def test_a_missing_gpu_is_named_by_its_slot() -> None:
     assert found.reason == "3 of 4 GPUs on the bus; missing: slot 0000:ca:00.0"
 
 
+def test_a_gpu_that_fell_off_the_bus_is_named() -> None:
+    gone = {f"gpu {SLOTS[3]}": "it fell off the bus"}
+    found = one("gpu:count", gpus=tuple(gpu(slot) for slot in SLOTS[:3]), errors=gone)
+    assert found.reason == "3 of 4 GPUs on the bus; fell off the bus: 0000:ca:00.0"
+
+
 def test_a_gpu_of_another_kind_is_named() -> None:
     cards = (*(gpu(slot) for slot in SLOTS[:3]), gpu(SLOTS[3], pci_id="10de:20f1"))
     found = one("gpu:count", gpus=cards)
@@ -83,7 +89,7 @@ def test_an_empty_memory_slot_is_named() -> None:
     lost = (Dimm(slot="P1-DIMMA1", size_mib=0), *dimms)
     found = one("memory:dimms", dimms=lost)
     assert found.verdict is Outcome.FAIL
-    assert found.reason.startswith("15 of 16 memory modules; empty: P1-DIMMA1")
+    assert found.reason == "15 of 16 memory modules; empty: P1-DIMMA1"
     assert one("memory:total", dimms=lost).reason == "480 GiB, rented: 512 GiB"
 
 

@@ -102,6 +102,15 @@ class TestServices:
         tree.tool("systemctl", "", rc=1, err="System has not been booted with systemd")
         assert "not been booted" in tree.error("service", "ssh.service")
 
+    def test_a_name_that_systemctl_cannot_stand_takes_no_other_down(self, tree: Tree) -> None:
+        kept = tree.write("/ssh", self.SSH)
+        tree.tool("systemctl", sh=f"for last; do :; done; case \"$*\" in *bad*) echo 'Invalid' >&2;"
+                                  f" exit 1;; esac; exec /bin/cat {kept}")  # fmt: skip
+        claims = [{"kind": "service", "name": n} for n in ("ssh.service", "bad")]
+        found = tree.read(*claims)["readings"]
+        assert found["r/service:ssh.service"]["data"]["active"] == "active"
+        assert "Invalid" in found["r/service:bad"]["error"]
+
     def test_no_systemctl_is_an_error(self, tree: Tree) -> None:
         assert tree.error("service", "ssh.service") == "systemctl: not found"
 
@@ -258,6 +267,12 @@ class TestHardware:
         ]
         assert found["nvswitches"] == ["0000:c4:00.0", "0000:c5:00.0"]
         assert "gpu_driver" not in found["errors"]  # no driver is installed
+
+    def test_a_gpu_that_does_not_answer_is_not_on_the_bus(self, tree: Tree) -> None:
+        tree.tool("lspci", '0000:17:00.0 "0302" "10de" "20b0" -rff "10de" "134f"\n')
+        found = tree.hardware()
+        assert found["gpus"] == []
+        assert "fell off the bus" in found["errors"]["gpu 0000:17:00.0"]
 
     def test_nics(self, tree: Tree) -> None:
         for name in ("lo", "docker0", "veth12ab", "ens5f0", "eno1", "bond0", "dummy0", "odd0"):
