@@ -86,4 +86,4 @@ def rack() -> Iterator[Rack]:
 @pytest.fixture
 def fresh(rack: Rack) -> Callable[[str], None]:
     """Call it with a node's name: the node is then as the provider handed it over."""
-    return lambda node: rack.fresh(node)
+    return rack.fresh

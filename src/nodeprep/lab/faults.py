@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import importlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nodeprep.errors import BadInput
 from nodeprep.lab import hostfaults, node, patch, servers, shell, state
 from nodeprep.lab.locks import locked
+from nodeprep.lab.sim import faults as board
 from nodeprep.lab.state import LabDir, LabState, NodeState
 
 
@@ -27,7 +25,7 @@ class Entry:
 
 def catalogue() -> tuple[Entry, ...]:
     """Every fault that `inject` knows, hardware first."""
-    boards = [Entry(name, "board", fault.summary) for name, fault in _board_faults().items()]
+    boards = [Entry(name, "board", fault.summary) for name, fault in board.CATALOGUE.items()]
     hosts = [
         Entry(name, "host", _with_arguments(fault)) for name, fault in hostfaults.CATALOGUE.items()
     ]
@@ -37,15 +35,6 @@ def catalogue() -> tuple[Entry, ...]:
 def _with_arguments(fault: hostfaults.HostFault) -> str:
     options = ", ".join(f"{key}={value}" for key, value in fault.defaults.items())
     return f"{fault.summary} ({options})" if options else fault.summary
-
-
-def _board_faults() -> Mapping[str, Any]:
-    try:
-        module = importlib.import_module("nodeprep.lab.sim.faults")
-    except ModuleNotFoundError:
-        return {}
-    found: Mapping[str, Any] = module.CATALOGUE
-    return found
 
 
 def inject(lab_name: str, node_name: str, fault: str, given: Mapping[str, str]) -> None:
@@ -61,7 +50,7 @@ def inject(lab_name: str, node_name: str, fault: str, given: Mapping[str, str]) 
             chosen = hostfaults.CATALOGUE[fault]
             args = hostfaults.arguments(chosen, given)
             chosen.inject(lab, one, args)
-        elif fault in _board_faults():
+        elif fault in board.CATALOGUE:
             args = dict(given)
             _change_board(lab, one, fault, args)
         else:
@@ -98,13 +87,11 @@ def _change_board(lab: LabDir, one: NodeState, fault: str, args: Mapping[str, st
     root = lab.node(one.name) / "root"
     before = node.read_board(root)
     try:
-        after = _board_faults()[fault].apply(copy.deepcopy(before), **args)
-    except (TypeError, ValueError, KeyError, IndexError) as problem:
+        after = board.CATALOGUE[fault].apply(before, **args)
+    except (ValueError, KeyError, IndexError) as problem:
         given = ", ".join(f"{key}={value}" for key, value in args.items()) or "no arguments"
         raise BadInput(f"{fault} with {given}: {problem}") from None
     undo = patch.changes(before, after)
-    if not undo:
-        raise BadInput(f"{fault} changes nothing on {one.name}, a {one.board}")
     shell.write_atomic(_undo_file(lab, one, fault), json.dumps(undo))
     node.write_board(root, after)
 

@@ -86,7 +86,7 @@ def ensure(
             _build(sim, lambda folder: build.sim(folder, base))
         for built in (base, sim):
             os.utime(built)
-        _prune(cache, {base, sim, *in_use})
+        _prune(cache, {base, sim, *in_use, *_mounted(cache)})
     return Image(base, sim)
 
 
@@ -101,6 +101,12 @@ def _build(target: Path, fill: Callable[[Path], None]) -> None:
         folder.rename(target)
     finally:
         remove_tree(folder)
+
+
+def _mounted(cache: Path) -> set[Path]:
+    """Layers under a running node, whichever lab's, from whatever state folder."""
+    mounts = Path("/proc/self/mountinfo").read_text()
+    return {path for path in cache.iterdir() if f"{path}/" in mounts}
 
 
 def _prune(cache: Path, keep: set[Path]) -> None:

@@ -16,6 +16,7 @@ from nodeprep.lab.sim import board as boards
 from nodeprep.lab.state import LabDir, LabState, NodeState
 
 BOARD = "var/lib/nodeprep-sim/board.json"
+_NSPAWN = Path("/run/systemd/nspawn")
 _REBOOT = 133  # systemd-nspawn's exit status when the node asked for a reboot
 _KEY_TYPES = ("ed25519", "ecdsa")  # an RSA key costs a third of a second, and nobody prefers it
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -24,6 +25,8 @@ _ENV = {
     "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
     # net.* sysctls belong to the node's own namespace: writable.
     "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
+    # Nobody else starts these roots, and a lock file would stay behind.
+    "SYSTEMD_NSPAWN_LOCK": "0",
 }
 # The clock and the disks are this machine's own: nodes may touch neither. NET_ADMIN is what
 # systemd-networkd needs, and nspawn withholds it for a namespace that it did not make.
@@ -100,7 +103,7 @@ def start(lab: LabDir, node: NodeState) -> None:
         "--boot",
         "--register=no",
         "--keep-unit",
-        f"--machine=np-{lab.name}-{name}",
+        f"--machine={netns}",
         f"--hostname={name}",
         f"--network-namespace-path={network.path_of(netns)}",
         f"--capability={_GRANTED}",
@@ -134,6 +137,12 @@ def stop(lab: LabDir, node: NodeState) -> None:
         processes.kill([starter])
     cgroups.kill(lab.name, str(node.name))
     record.unlink(missing_ok=True)
+
+
+def forget(lab: LabDir) -> None:
+    """Remove the (empty) folders that systemd-nspawn makes per machine and leaves."""
+    for folder in _NSPAWN.glob(f"*/{names.lab_netns(lab.name)}-*"):
+        shell.remove_tree(folder)
 
 
 def wipe(lab: LabDir, node: NodeState) -> None:

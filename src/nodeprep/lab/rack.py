@@ -223,6 +223,7 @@ def _take_down(lab: LabDir) -> None:
     cgroups.kill(lab.name)
     cgroups.remove(lab.name)
     network.remove(lab.name)
+    node.forget(lab)
     shell.remove_tree(lab.path)
     if resources.site_dir(lab.name).is_dir():
         shutil.rmtree(resources.site_dir(lab.name))
