@@ -47,9 +47,7 @@ def test_the_clock_agrees_with_this_machines(proof: Proof) -> None:
 
 
 @pytest.mark.proof("limits.login", timeout_s=30)
-def test_a_fresh_login_has_its_limits(
-    proof: Proof, document: Document, profile: Profile
-) -> None:
+def test_a_fresh_login_has_its_limits(proof: Proof, document: Document, profile: Profile) -> None:
     _applicable(proof, profile)
     _limits(proof, document, proof.run(ULIMITS, sudo=False))
 

@@ -44,6 +44,7 @@ def _accept(job: Job, emit: Callable[[Event], None]) -> int:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ.pop("PYTEST_PLUGINS", None)
+    sys.dont_write_bytecode = True  # roles may lie where nothing is to be written
     from nodeprep.accept.run import accept  # noqa: PLC0415 - after the environment is set
 
     accept(job, _session(job), emit)

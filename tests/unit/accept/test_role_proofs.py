@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -118,6 +119,15 @@ ROLES = {
         "gpu.pcie_under_load", "gpu.throttle_under_load",
     },
 }  # fmt: skip
+
+
+def test_every_proof_that_the_roles_carry_is_known_here() -> None:
+    """Who adds a proof adds its name above, and its sabotaged twin below."""
+    carried: dict[str, set[str]] = {}
+    for path in (ROOT / "roles").glob("*/acceptance/test_*.py"):
+        names = re.findall(r'^@pytest.mark.proof\("([^"]+)"', path.read_text(), re.MULTILINE)
+        carried.setdefault(path.parent.parent.name, set()).update(names)
+    assert carried == ROLES
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -436,6 +446,12 @@ class TestNfs:
     def test_a_mount_that_hangs(self, rack: Rack) -> None:
         rack.says("ls -A", timed_out=True, rc=124)
         assert rack.prove("nfs_client").proof("nfs.read").verdict is Outcome.UNKNOWN
+
+    def test_a_site_without_a_nas_has_nothing_to_prove(self, rack: Rack) -> None:
+        rack.node.answers = {}
+        found = rack.prove("nfs_client", claims=CLAIMS[:3])
+        assert red(found) == {}
+        assert found.proof("nfs.server").read == "no mount is claimed"
 
     def test_where_nothing_can_be_mounted_the_server_must_answer_all_the_same(
         self, rack: Rack
