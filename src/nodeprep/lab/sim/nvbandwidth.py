@@ -103,11 +103,14 @@ def _test(board: Board, name: str) -> list[str]:
 def _rows(name: str, title: str, matrix: list[list[float | None]]) -> list[str]:
     rows = ["Running %s." % name, title + " bandwidth (GB/s)"]
     rows.append("  " + "".join("%10d" % column for column in range(len(matrix[0]))))
+    total = 0.0
     for index, row in enumerate(matrix):
-        cells = ["%10s" % ("N/A" if value is None else "%.2f" % (value * _wobble(index, column)))
-                 for column, value in enumerate(row)]  # fmt: skip
+        cells = []
+        for column, value in enumerate(row):
+            figure = None if value is None else value * _wobble(index, column)
+            cells.append("%10s" % ("N/A" if figure is None else "%.2f" % figure))
+            total += figure or 0.0
         rows.append("%2d" % index + "".join(cells))
-    total = sum(value for row in matrix for value in row if value is not None)
     return [*rows, "", "SUM %s %.2f" % (name, total), ""]
 
 

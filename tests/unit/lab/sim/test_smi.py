@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nodeprep.lab.sim import installed, smi_query
 from nodeprep.lab.sim import board as boards
+from nodeprep.lab.sim import installed, smi_query
 from tests.unit.lab.sim.conftest import EVERYTHING, Node
 
 WITH_GPUS = ("a100-sxm4-40g-x4", "a100-pcie-40g-x4", "a100-sxm4-80g-x8", "h100-sxm5-80g-x8")
