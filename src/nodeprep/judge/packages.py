@@ -30,7 +30,7 @@ _GDRCOPY = ("gdrdrv-dkms", "libgdrapi", "gdrcopy", "gdrcopy-tests")
 _GDRCOPY_MINIMUM = "2.4"  # 2.3 and 2.3.1 do not build on Ubuntu 22.04
 _META = re.compile(r"^cuda(-\d+(-\d+)?)?$|^cuda-runtime-\d+-\d+$|^cuda-drivers$")
 _FABRIC_MANAGER = re.compile(r"^(nvidia-fabricmanager|cuda-drivers-fabricmanager)(-\d+)?$")
-_KERNEL_META = re.compile(r"^linux-headers-[a-z].*$")
+_RELEASE = re.compile(r"^\d[\w.]*-\d[\w.]*-(?P<flavour>.+)$")  # 5.15.0-119-generic
 
 
 def conflicts(document: Document, reading: NodeReading) -> tuple[str, ...]:
@@ -191,9 +191,12 @@ def _kernel(stack: Stack) -> Iterator[str]:
         yield f"the running kernel was not read, and {dkms[0]} must be built for it: read it again"
         return
     exact = f"linux-headers-{stack.kernel}"
-    coming = any(_KERNEL_META.match(n) and n not in stack.installed for n in stack.claimed)
+    release = _RELEASE.match(stack.kernel)
+    meta = f"linux-headers-{release['flavour']}" if release else exact
+    names = (name for name in stack.claimed if name == meta or name.startswith(f"{meta}-hwe-"))
+    coming = any(name not in stack.installed for name in names)
     if exact not in stack.planned and not coming:
         yield (
             f"{dkms[0]} is built by DKMS for the running kernel {stack.kernel}, whose headers are"
-            f" neither installed nor claimed: claim {exact}, or boot the kernel that has headers"
+            f" neither installed nor on their way: claim {meta}, or boot one that has headers"
         )

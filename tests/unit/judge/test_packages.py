@@ -166,7 +166,24 @@ class TestKernelHeaders:
 
     def test_must_be_there_or_come(self) -> None:
         (conflict,) = found({**DRIVER, **self.DKMS})
-        assert f"claim linux-headers-{KERNEL}" in conflict
+        assert "claim linux-headers-generic" in conflict
+
+    @pytest.mark.parametrize(
+        ("kernel", "meta", "fine"),
+        [
+            (KERNEL, "linux-headers-generic", True),
+            (KERNEL, "linux-headers-generic-hwe-22.04", True),
+            (KERNEL, "linux-headers-amd64", False),
+            ("6.1.0-28-amd64", "linux-headers-amd64", True),
+            ("6.1.0-28-cloud-amd64", "linux-headers-amd64", False),
+            ("6.1.0-28-cloud-amd64", "linux-headers-cloud-amd64", True),
+            ("6.18.44", "linux-headers-amd64", False),
+        ],
+    )
+    def test_the_flavour_of_the_running_kernel_counts(
+        self, kernel: str, meta: str, fine: bool
+    ) -> None:
+        assert (found({**self.DKMS, meta: None}, kernel=kernel) == ()) is fine
 
     def test_of_the_running_kernel(self) -> None:
         there = {"linux-headers-5.15.0-130-generic": "1", "linux-headers-generic": "1"}
