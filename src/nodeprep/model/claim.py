@@ -147,7 +147,8 @@ class Gpu(_Claim):
 class Output(_Claim):
     """What a read-only command prints: `expect` is a regular expression searched in it.
 
-    For facts that only a tool can tell. `argv` runs as root; it must change nothing.
+    For facts that only a tool can tell. `argv` runs as root; it must change nothing, and end with
+    exit status 0 to pass.
     """
 
     kind: Literal["output"] = "output"

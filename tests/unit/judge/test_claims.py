@@ -35,6 +35,8 @@ def test_case(path: Path) -> None:
 
     assert verdict.verdict == case["verdict"], verdict
     assert verdict.wanted
+    assert case.get("wanted", verdict.wanted) == verdict.wanted
+    assert case.get("exactly", verdict.read) == verdict.read
     assert case.get("read", "") in verdict.read
     assert case.get("reason", "") in verdict.reason
     assert case.get("diff", "") in verdict.diff
