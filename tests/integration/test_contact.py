@@ -138,6 +138,13 @@ def fault(rack: Rack) -> Iterator[Callable[..., None]]:
     rack.clear(NODE)
 
 
+def test_the_watch_sees_a_password_on_a_command_line(site: Site) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(3)", site.rack.password]
+    with subprocess.Popen(argv, text=True) as shown:
+        site._watch(shown)
+    assert site.leaks
+
+
 def test_a_fresh_node_opens_to_the_key_and_to_no_password(site: Site, rack: Rack) -> None:
     done = site.contact(NODE)
     assert done["bootstrapped"]
@@ -263,8 +270,8 @@ def test_no_dns_is_told_when_a_package_is_missing(
     site: Site, rack: Rack, fault: Callable[..., None]
 ) -> None:
     rack.run(NODE, "dpkg", "--remove", "--force-depends", "python3-apt")
-    rack.run(NODE, "sh", "-c", "sed -i 's/10[.]77[.]0[.]1/mirror.example/' /etc/apt/sources.list*"
-             " /etc/apt/sources.list.d/* 2>/dev/null; true")  # fmt: skip
+    named = "sed -i s/10.77.0.1/mirror.example/ $(grep -rl 10.77.0.1 /etc/apt)"
+    rack.run(NODE, "sh", "-c", named)
     fault("no_dns")
     error = site.error(NODE)
     assert "DNS" in error["hint"]

@@ -302,6 +302,13 @@ def test_a_password_is_tried_once_and_shown_nowhere(tmp_path: Path) -> None:
         assert isinstance(attempt(stranger(tmp_path, port), passwords={"node": "right"}), Remote)
 
 
+def test_a_server_that_takes_no_passwords_is_told_as_such(sshd: Sshd, tmp_path: Path) -> None:
+    connection = sshd.connection(key_file=str(tmp_path / "none"))
+    error = refusal(connection, passwords={"node": "s3cret"})
+    assert isinstance(error, LoginRefused)
+    assert "takes no password, only publickey" in error.message
+
+
 def test_a_password_is_in_no_representation(sshd: Sshd) -> None:
     node = remote.remotes({"node": sshd.connection()}, passwords={"node": "s3cret"})["node"]
     assert "s3cret" not in repr(node.login) + str(node.__dict__)

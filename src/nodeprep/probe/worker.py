@@ -104,7 +104,12 @@ def address(node: Job) -> Address:
 
 def read(job: Job, emit: Emitter) -> None:
     """Send every node its reader, in one round trip, and pass on what it answers."""
-    opened = remotes({node["name"]: address(node) for node in job["nodes"]})
+    try:
+        opened = remotes({node["name"]: address(node) for node in job["nodes"]})
+    except NodeprepError as error:  # the site's files, not a node: it is everybody's
+        for node in job["nodes"]:
+            emit.error(node["name"], error)
+        return
     claims = Claims()
 
     def work(node: Job) -> None:

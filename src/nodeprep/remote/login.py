@@ -86,6 +86,11 @@ def refused(login: Login, error: paramiko.AuthenticationException) -> Unreachabl
         return Unreachable(f"{login.who}: the login got no answer")
     if "transport shut down" in text or "eof" in text:
         return Unreachable(f"{login.who}: the connection was closed during the login")
+    if isinstance(error, paramiko.BadAuthenticationType) and login.password is not None:
+        return LoginRefused(
+            f"{login.who} takes no password, only {', '.join(error.allowed_types)}",
+            hint="was first contact made from elsewhere? Then that operator's key is needed",
+        )
     what = "the password" if login.password is not None else "the key"
     hint = "the password was tried once" if login.password is not None else ""
     return LoginRefused(f"{login.who} refuses {what}", hint=hint)

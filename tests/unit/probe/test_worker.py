@@ -139,6 +139,18 @@ def test_no_answer_is_an_error_that_says_why(answer: FakeRemote, expected: str, 
     assert issubclass(getattr(errors, event.data["type"]), errors.NodeprepError)
 
 
+def test_a_record_that_cannot_be_read_is_an_error_of_every_node(tmp_path: Path) -> None:
+    connection = CONNECTION | {"known_hosts": str(tmp_path)}  # a folder
+    nodes = [{"name": name, "connection": connection} for name in ("a", "b")]
+    out = io.StringIO()
+    worker.read({"nodes": nodes}, worker.Emitter(out, []))
+    events = [Event.model_validate_json(line) for line in out.getvalue().splitlines()]
+    assert [(event.node, event.data["type"]) for event in events] == [
+        ("a", "BadInput"),
+        ("b", "BadInput"),
+    ]
+
+
 def emitted(act: Callable[[worker.Emitter], None], *secrets: str) -> dict[str, Any]:
     out = io.StringIO()
     act(worker.Emitter(out, list(secrets)))
