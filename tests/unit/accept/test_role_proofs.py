@@ -196,6 +196,12 @@ class TestBase:
         rack.says("systemd-run", "unlimited\nunlimited\n1024\n524288\n")
         assert red(rack.prove("base")).keys() == {"limits.service"}
 
+    def test_limits_that_the_platform_cannot_raise(self, rack: Rack) -> None:
+        rack.says("ulimit", "8192\n8192\n1024\n1024\n")
+        found = rack.prove("base", on=profile())
+        assert found.proof("limits.login").verdict is Outcome.NOT_APPLICABLE
+        assert found.proof("limits.service").verdict is Outcome.NOT_APPLICABLE
+
     def test_no_claim_no_limit(self, rack: Rack) -> None:
         found = red(rack.prove("base", claims=CLAIMS[1:]))
         assert {"limits.login", "limits.service"} <= found.keys()
