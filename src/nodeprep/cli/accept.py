@@ -30,5 +30,5 @@ def accept(
     from nodeprep import pipeline  # noqa: PLC0415
 
     chosen = options(inventory, limit, vault, concurrency=concurrency)
-    result = watched(lambda feed: pipeline.accept(chosen, feed), as_json=as_json)
+    result = watched("accept", lambda feed: pipeline.accept(chosen, feed), as_json=as_json)
     finish(result, as_json=as_json)

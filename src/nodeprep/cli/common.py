@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -63,13 +64,13 @@ def options(
     )
 
 
-def watched(call: Callable[[Feed], RunResult], *, as_json: bool) -> RunResult:
+def watched(verb: str, call: Callable[[Feed], RunResult], *, as_json: bool) -> RunResult:
     """Run a verb while its events are shown: on stderr when stdout is for a machine."""
     from rich.console import Console  # noqa: PLC0415
 
     from nodeprep.report.live import Screen  # noqa: PLC0415
 
-    with Screen(Console(stderr=as_json)) as screen:
+    with Screen(Console(stderr=as_json), verb=verb) as screen:
         return call(screen.feed)
 
 
@@ -122,6 +123,10 @@ def confirmer(*, yes: bool) -> Callable[[Any], bool]:
     return confirm
 
 
+def _as_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def guarded(run: Callable[[], Any]) -> int:
     """Call the command line; every error becomes words on stderr and a stable exit code."""
     import click  # noqa: PLC0415
@@ -133,6 +138,7 @@ def guarded(run: Callable[[], Any]) -> int:
         NodeprepError,
     )
 
+    signal.signal(signal.SIGTERM, _as_interrupt)  # a stopped timer ends as Ctrl-C does
     try:
         code = run()
     except NodeprepError as error:

@@ -42,5 +42,7 @@ def drift(
     from nodeprep import pipeline  # noqa: PLC0415
 
     chosen = options(inventory, limit, vault, concurrency=concurrency, fix=fix)
-    result = watched(lambda feed: pipeline.drift(chosen, feed, confirmer(yes=yes)), as_json=as_json)
+    result = watched(
+        "drift", lambda feed: pipeline.drift(chosen, feed, confirmer(yes=yes)), as_json=as_json
+    )
     finish(result, as_json=as_json)

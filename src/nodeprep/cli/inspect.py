@@ -31,5 +31,7 @@ def inspect(
     from nodeprep import pipeline  # noqa: PLC0415
 
     chosen = options(inventory, limit, vault, concurrency=concurrency)
-    result = watched(lambda feed: pipeline.inspect(chosen, feed, ask_password), as_json=as_json)
+    result = watched(
+        "inspect", lambda feed: pipeline.inspect(chosen, feed, ask_password), as_json=as_json
+    )
     finish(result, as_json=as_json)

@@ -31,5 +31,7 @@ def plan(
     from nodeprep import pipeline  # noqa: PLC0415
 
     chosen = options(inventory, limit, vault, concurrency=concurrency)
-    result = watched(lambda feed: pipeline.plan(chosen, feed, ask_password), as_json=as_json)
+    result = watched(
+        "plan", lambda feed: pipeline.plan(chosen, feed, ask_password), as_json=as_json
+    )
     finish(result, as_json=as_json)

@@ -59,6 +59,7 @@ def provision(
         inventory, limit, vault, only=only, to=to, again=again, concurrency=concurrency
     )
     result = watched(
+        "provision",
         lambda feed: pipeline.provision(chosen, feed, ask_password, confirmer(yes=yes)),
         as_json=as_json,
     )

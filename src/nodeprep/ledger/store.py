@@ -130,8 +130,11 @@ class Ledger:
         """Every run, oldest first."""
         return tuple(map(rows.run, self._rows("SELECT * FROM runs ORDER BY started, rowid")))
 
-    def save_run(self, result: RunResult) -> None:
-        """Keep a run's whole result; the oldest results of its verb make room."""
+    def save_run(self, result: RunResult) -> RunResult:
+        """Keep a run's whole result; the oldest results of its verb make room.
+
+        Returns what was kept: the result with every known secret masked.
+        """
         clean = RunResult.model_validate(self._scrub.data(result.model_dump()))
         with self._write():
             self._db.execute(
@@ -156,6 +159,7 @@ class Ledger:
                 "ON id = run_id WHERE verb = ? ORDER BY started DESC LIMIT -1 OFFSET ?)",
                 (result.verb, RESULTS_KEPT),
             )
+        return clean
 
     def last_run(self, verb: str | None = None) -> RunResult | None:
         """The newest result that was kept, of any verb or of one."""

@@ -17,7 +17,7 @@ from nodeprep.model.lifecycle import State
 from nodeprep.model.run import NodeResult, RunResult
 from nodeprep.pipeline import stages
 from nodeprep.pipeline.run import STAGES, Confirm, Feed, Options, Run, Work, begun, keep_json
-from nodeprep.probe import keys
+from nodeprep.remote import known_hosts
 from nodeprep.resources import site_dir, state_home
 
 __all__ = [
@@ -210,7 +210,7 @@ def retire(options: Options, reason: str) -> list[str]:
         for work in run.works.values():
             run.move(work, Happened.RETIRED, reason)
             connection = work.document.node.connection
-            keys.forget(connection)
+            known_hosts.forget(Path(connection.known_hosts), connection.host, connection.port)
             retired.append(work.name)
         stages.leave(run)
     return retired
@@ -221,10 +221,11 @@ def _look(run: Run) -> None:
     for work in run.going():
         stages.compare(run, [work], driver=stages.has_driver(work))
     stages.judge(run.going())
-    stages.plan(run, run.going())
+    stages.plan(run.going())
 
 
 def _converge(run: Run) -> None:
+    stages.refuse_conflicts(run, run.going())
     changed = stages.converge(run, run.going(), run.options.only)
     again = [work for work in changed if work.going]
     stages.read(run, again, stage="verify")
@@ -287,8 +288,7 @@ def run_folder(result: RunResult) -> Path:
 def _finish(run: Run) -> RunResult:
     from nodeprep.report import document, html, junit  # noqa: PLC0415  # only when there is one
 
-    result = run.result()
-    run.save(result)
+    result = run.save(run.result())
     keep_json(run.folder / "run.json", document.document(result))
     (run.folder / "report.html").write_text(html.render(result), encoding="utf-8")
     (run.folder / "junit.xml").write_text(junit.render(result), encoding="utf-8")

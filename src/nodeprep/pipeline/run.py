@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nodeprep import __version__, errors
-from nodeprep.errors import EXIT_DRIFT, EXIT_GOOD, Interrupted, NodeprepError
+from nodeprep.errors import EXIT_BAD_INPUT, EXIT_DRIFT, EXIT_GOOD, Interrupted, NodeprepError
 from nodeprep.inventory import Site
 from nodeprep.ledger import Ledger
 from nodeprep.model import lifecycle
@@ -174,9 +174,10 @@ class Run:
         codes = {_code(work, self.verb) for work in self.works.values()} - {EXIT_GOOD}
         return next((code for code in _WORST_FIRST if code in codes), EXIT_GOOD)
 
-    def save(self, result: RunResult) -> None:
+    def save(self, result: RunResult) -> RunResult:
+        """Keep the result; what comes back has every known secret masked."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.ledger.save_run(result)
+        return self.ledger.save_run(result)
 
 
 def _code(work: Work, verb: str) -> int:
@@ -186,7 +187,7 @@ def _code(work: Work, verb: str) -> int:
     if work.refused:
         return EXIT_DRIFT
     if verb == "plan":
-        return EXIT_GOOD
+        return EXIT_BAD_INPUT if work.plan and work.plan.conflicts else EXIT_GOOD
     return EXIT_DRIFT if any(v.verdict.blocks for v in work.verdicts) else EXIT_GOOD
 
 

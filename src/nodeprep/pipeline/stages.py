@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from nodeprep import workers
 from nodeprep.accept import gate
 from nodeprep.errors import BadInput, ToolFailure
 from nodeprep.inventory import vault_secret
-from nodeprep.join import HostfileAdapter, member
+from nodeprep.join import HostfileAdapter, eligible, member
 from nodeprep.judge import hardware as hardware_judge
 from nodeprep.judge import packages
 from nodeprep.judge.claims import judge_document
@@ -84,6 +85,7 @@ def read(
     if not works:
         return
     run.enter(stage, works)
+    works = [work for work in works if _may_log_in(run, work, passwords or {})]
     nodes = [
         {
             "name": work.name,
@@ -100,6 +102,21 @@ def read(
     for work in works:
         if work.going and work.reading is None:
             run.fail(work, ToolFailure(f"{work.name}: the reader brought nothing back"))
+
+
+def _may_log_in(run: Run, work: Work, passwords: Mapping[str, str]) -> bool:
+    """A node that nobody has been to needs the provider's password."""
+    key = Path(work.document.node.connection.key_file)
+    if key.exists() or work.name in passwords:
+        return True
+    run.fail(
+        work,
+        BadInput(
+            f"{work.name}: never contacted, and no password for it was given",
+            hint="vault nodeprep_bootstrap_password, or set NODEPREP_BOOTSTRAP_PASSWORD",
+        ),
+    )
+    return False
 
 
 def _asked(document: Document) -> list[dict[str, Any]]:
@@ -152,19 +169,21 @@ def judge(works: Sequence[Work]) -> None:
         work.claims = judge_document(work.document, _reading(work), today)
 
 
-def plan(run: Run, works: Sequence[Work]) -> None:
-    """What converge would do; a package set that cannot be installed as a whole stops a node."""
+def plan(works: Sequence[Work]) -> None:
+    """What converge would do to each node."""
     for work in works:
         conflicts = packages.conflicts(work.document, _reading(work))
         work.plan = make_plan(work.document, work.claims, conflicts=conflicts)
-        if conflicts:
-            run.fail(
-                work,
-                BadInput(
-                    f"{work.name}: the packages do not fit together: {'; '.join(conflicts)}",
-                    hint="nothing was installed; change the versions in the inventory",
-                ),
-            )
+
+
+def refuse_conflicts(run: Run, works: Sequence[Work]) -> None:
+    """A package set that cannot be installed as a whole stops a node before anything is touched."""
+    for work in works:
+        if work.plan and work.plan.conflicts:
+            found = "; ".join(work.plan.conflicts)
+            hint = "nothing was installed; change the versions in the inventory"
+            error = BadInput(f"{work.name}: the packages do not fit together: {found}", hint=hint)
+            run.fail(work, error)
 
 
 def converge(run: Run, works: Sequence[Work], only: Sequence[str] = ()) -> list[Work]:
@@ -322,6 +341,10 @@ def join(run: Run, works: Sequence[Work]) -> None:
         run.enter("join", ready)
     members = []
     for work in ready:
+        reasons = eligible(run.node_result(work))
+        if reasons:
+            run.fail(work, ToolFailure(f"{work.name}: may not join: {'; '.join(reasons[:3])}"))
+            continue
         run.move(work, Happened.JOINED)
         members.append(member(run.node_result(work), address=work.document.node.address))
     adapter.join(members)
