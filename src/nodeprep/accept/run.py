@@ -71,6 +71,9 @@ def arguments(job: Job, empty: Path) -> list[str]:
         "--strict-markers",
         "--continue-on-collection-errors",
         "-p", "no:cacheprovider",
+        # Of no use here, and the first collects all garbage five times a run.
+        "-p", "no:unraisableexception", "-p", "no:threadexception",
+        "-p", "no:doctest", "-p", "no:faulthandler",
         "-q", "-rN", "--tb", "short", "--color", "no", "--show-capture", "no",
         *([f"--junit-xml={job.junit}", "-o", "junit_suite_name=nodeprep"] if job.junit else []),
     ]  # fmt: skip
