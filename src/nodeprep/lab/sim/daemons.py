@@ -52,7 +52,7 @@ def _serve(pid_file: Path | None, started: Change, stopped: Change, foreground: 
 
 def persistenced(args: list[str]) -> int:
     """Turns persistence mode on while it runs, unless it is started with --no-persistence-mode."""
-    if driver.problem(boards.load()):
+    if driver.problem(boards.update(boot.settle)):
         sys.stderr.write(
             "nvidia-persistenced failed to initialize. Check syslog for more details.\n"
         )
@@ -60,7 +60,6 @@ def persistenced(args: list[str]) -> int:
     hold = "--no-persistence-mode" not in args
 
     def started(board: Board) -> None:
-        boot.settle(board)
         for gpu in board["gpus"]:
             gpu["persistence"] = hold or gpu["persistence"]
 
@@ -92,7 +91,7 @@ def _fabric_problem(board: Board) -> str:
 
 def fabric_manager(args: list[str]) -> int:
     """Runs where there are NVSwitches and its version is the driver's; elsewhere it gives up."""
-    board = boards.load()
+    board = boards.update(boot.settle)
     own = installed.load().get("fabricmanager", "unknown")
     if "-v" in args or "--version" in args:
         sys.stdout.write("Fabric Manager version is : %s\n" % own)
@@ -104,7 +103,6 @@ def fabric_manager(args: list[str]) -> int:
         return 1
 
     def started(board: Board) -> None:
-        boot.settle(board)
         board["fabric_manager"]["running"] = own
 
     def stopped(board: Board) -> None:

@@ -54,8 +54,15 @@ _ADD_USER = """\
 getent passwd nvidia-persistenced >/dev/null || ! command -v useradd >/dev/null || \
 useradd --system --no-create-home --home-dir / --shell /usr/sbin/nologin nvidia-persistenced
 """
-# On hardware, udev starts the daemon when the driver binds; here the package does it.
-_START = "[ ! -d /run/systemd/system ] || systemctl restart nvidia-persistenced.service || true\n"
+# On hardware, udev starts the daemon when the driver binds. Here the package does it that comes
+# last, the daemon's or the module's.
+_START = """\
+if [ -d /run/systemd/system ] && grep -q loaded /var/lib/nodeprep-sim/installed.json 2>/dev/null &&
+    systemctl cat nvidia-persistenced.service >/dev/null 2>&1
+then
+    systemctl restart nvidia-persistenced.service || true
+fi
+"""
 
 
 def branch(suffix: str, version: str, upstream: str) -> list[Deb]:
@@ -90,7 +97,7 @@ def branch(suffix: str, version: str, upstream: str) -> list[Deb]:
             postinst_first=_ADD_USER, postinst=_START, units=("nvidia-persistenced.service",)),
         Deb(f"nvidia-dkms-{suffix}", version, "NVIDIA DKMS package",
             depends=f"{also('nvidia-kernel-source')}, nvidia-kernel-common-{suffix}",
-            part="kernel", exclusive="nvidia-dkms-kernel"),
+            part="kernel", postinst=_START, exclusive="nvidia-dkms-kernel"),
         Deb(f"nvidia-kernel-source-{suffix}", version, "NVIDIA kernel source package",
             files={f"{source}/dkms.conf": f'PACKAGE_NAME="nvidia"\nPACKAGE_VERSION="{upstream}"\n',
                    f"{source}/nvidia/nv-p2p.h": "/* simulated */\n"},
