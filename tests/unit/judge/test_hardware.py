@@ -177,6 +177,14 @@ def test_what_the_driver_tells_differs(name: str, other: dict[str, Any]) -> None
     assert "0000:ca:00.0" in found.reason
 
 
+@pytest.mark.parametrize("field", ["pcie_gen_max", "pcie_width_max", "pcie_width"])
+def test_a_link_of_which_one_figure_is_lacking_is_unknown(field: str) -> None:
+    cards = (*map(driven, SLOTS[:3]), driven(SLOTS[3], **{field: None}))
+    found = one("gpu:pcie", gpus=cards, driver=True)
+    assert found.verdict is Outcome.UNKNOWN
+    assert "0000:ca:00.0" in found.reason
+
+
 def test_a_stand_in_is_labelled_by_part() -> None:
     assert one("gpu:count", simulated=("gpus",)).simulated
     assert not one("cpu:sockets", simulated=("gpus",)).simulated
