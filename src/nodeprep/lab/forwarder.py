@@ -67,6 +67,11 @@ class Forwarder:
             serve, route.listen, route.port, reuse_address=True, backlog=_BACKLOG
         )
 
+    def close(self) -> None:
+        """Listen to nothing more."""
+        while self._servers:
+            self._servers.popitem()[1].close()
+
     def reload(self) -> None:
         task = asyncio.get_running_loop().create_task(self.apply())
         self._tasks.add(task)
