@@ -63,7 +63,7 @@ def booted() -> None:
         parts["loaded"] = parts["kernel"]
     try:
         save(parts)
-    except PermissionError:
+    except OSError:  # not root: the next one who is will do it
         return
 
 

@@ -246,3 +246,17 @@ def test_counters_are_named_as_boards_names_them(node: Node) -> None:
     assert volatile is not None
     assert tuple(child.tag for child in volatile) == boards.COUNTERS
     assert EVERYTHING["loaded"] == _xml(node).findtext("driver_version")
+
+
+@pytest.mark.parametrize(
+    ("command", "rc"), [("nvidia-smi -pm 1", 4), ("nvidia-smi -L", 0), ("all_reduce_perf -g 4", 0)]
+)
+def test_who_may_not_write_may_still_read(
+    node: Node, monkeypatch: pytest.MonkeyPatch, command: str, rc: int
+) -> None:
+    def refuse(_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(boards, "update", refuse)
+    assert node.run(command).rc == rc
+    assert node.board["gpus"][0]["persistence"] is False
