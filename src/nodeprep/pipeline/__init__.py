@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nodeprep import __version__, inventory
-from nodeprep.errors import BadInput
+from nodeprep.errors import EXIT_GOOD, BadInput
 from nodeprep.inventory import Site
 from nodeprep.ledger import Ledger
 from nodeprep.model.lifecycle import Event as Happened
@@ -286,10 +286,14 @@ def run_folder(result: RunResult) -> Path:
 
 
 def _finish(run: Run) -> RunResult:
-    from nodeprep.report import document, html, junit  # noqa: PLC0415  # only when there is one
+    from nodeprep.report import document, junit  # noqa: PLC0415  # only when there is one
 
     result = run.save(run.result())
     keep_json(run.folder / "run.json", document.document(result))
-    (run.folder / "report.html").write_text(html.render(result), encoding="utf-8")
     (run.folder / "junit.xml").write_text(junit.render(result), encoding="utf-8")
+    # A check that found nothing runs often and is not looked at: `nodeprep report` renders it.
+    if run.verb != "drift" or result.exit_code != EXIT_GOOD:
+        from nodeprep.report import html  # noqa: PLC0415
+
+        (run.folder / "report.html").write_text(html.render(result), encoding="utf-8")
     return result

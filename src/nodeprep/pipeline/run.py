@@ -230,5 +230,5 @@ def keep_json(path: Path, document: Any) -> None:
     """Write a JSON file that a reader never meets half-written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    draft.write_text(json.dumps(document), encoding="utf-8")  # indented it takes Python's encoder
     draft.replace(path)
