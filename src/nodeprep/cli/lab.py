@@ -94,6 +94,7 @@ def down(name: Name = "lab") -> None:
     from nodeprep.lab import rack  # noqa: PLC0415
 
     rack.down(name)
+    _say(f"lab {name} is gone")
 
 
 @app.command()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 from pathlib import Path
 
 from nodeprep.lab import recipe, repository, sources
 from nodeprep.lab.shell import run
+from nodeprep.lab.sim import packages
 
 SIM = Path(__file__).parent / "sim"
 _SIM_TARGET = "usr/lib/nodeprep-sim"
 _TIMEOUT_S = 1800
+_HOOKS = Path("/usr/share/mmdebstrap/hooks")
 
 
 def base(folder: Path) -> None:
@@ -30,6 +31,7 @@ def base(folder: Path) -> None:
             f"--keyring={recipe.KEYRING}",
             '--aptopt=Acquire::Languages "none"',
             '--aptopt=APT::Install-Recommends "false"',
+            *_merged_usr(),
             *excludes,
             f"--include={','.join(recipe.IMAGE_PACKAGES)}",
             f"--customize-hook={_download_hook(debian)}",
@@ -44,6 +46,13 @@ def base(folder: Path) -> None:
     (debian / "lock").unlink(missing_ok=True)
     repository.index(debian, folder / repository.SECRET_KEY)
     _finish_root(root, folder / repository.PUBLIC_KEY)
+
+
+def _merged_usr() -> list[str]:
+    """Before 1.2, mmdebstrap must be told that Debian 12 has /bin in /usr (Ubuntu 22.04: 0.8.4)."""
+    hook = _HOOKS / "merged-usr"
+    by_itself = (_HOOKS / "maybe-merged-usr").is_dir()
+    return [f"--hook-dir={hook}"] if hook.is_dir() and not by_itself else []
 
 
 def _download_hook(debian: Path) -> str:
@@ -91,14 +100,12 @@ def sim(folder: Path, base: Path) -> None:
     target.parent.mkdir(parents=True)
     bin_dir = root / "usr/local/sbin"
     bin_dir.mkdir(parents=True)
-    if SIM.is_dir():
-        shutil.copytree(SIM, target, ignore=shutil.ignore_patterns("__pycache__"))
-        for tool in recipe.SIMULATED_TOOLS:
-            (bin_dir / tool).symlink_to(f"/{_SIM_TARGET}/run")
-        etc = root / "etc"
-        etc.mkdir()
-        (etc / "nodeprep-simulated").write_text("\n".join(recipe.SIMULATED_TOOLS) + "\n")
-    if (SIM / "packages.py").is_file():
-        packages = importlib.import_module("nodeprep.lab.sim.packages")
-        packages.build(nvidia, public_key=base / repository.PUBLIC_KEY)
+    shutil.copytree(SIM, target, ignore=shutil.ignore_patterns("__pycache__"))
+    (target / "run").chmod(0o755)  # an installer may have lost it
+    for tool in recipe.SIMULATED_TOOLS:
+        (bin_dir / tool).symlink_to(f"/{_SIM_TARGET}/run")
+    etc = root / "etc"
+    etc.mkdir()
+    (etc / "nodeprep-simulated").write_text("\n".join(recipe.SIMULATED_TOOLS) + "\n")
+    packages.build(nvidia, public_key=base / repository.PUBLIC_KEY)
     repository.index(nvidia, base / repository.SECRET_KEY)

@@ -20,6 +20,7 @@ _FULL = "/run/nodeprep-full"
 _NOISE_MARK = "nodeprep-lab-noise"
 # TEST-NET-1 (RFC 5737): nothing answers there.
 _NO_SERVER = "nameserver 192.0.2.53\noptions timeout:1 attempts:1\n"
+_RESOLVER_KEPT = "/etc/resolv.conf.nodeprep-lab"
 _PYTHONS = ("python3", "python3-minimal", "python3.11", "python3.11-minimal", "python3-apt")
 
 
@@ -73,8 +74,9 @@ def _disk_full(lab: LabDir, one: NodeState, _args: Args) -> None:
 
 
 def _disk_freed(lab: LabDir, one: NodeState, _args: Args) -> None:
-    lines = [f"umount -l {path}" for path in (*_OVERLAID, _FULL)]
-    _script(lab, one, "\n".join(lines) + f"\nrmdir {_FULL}\n")
+    # A reboot takes it back as well: then nothing is mounted any more.
+    lines = [f"umount -l {path} 2>/dev/null || true" for path in reversed((_FULL, *_OVERLAID))]
+    _script(lab, one, "\n".join(lines) + f"\nrm -rf --one-file-system {_FULL}\n")
 
 
 def _apt_lock_held(lab: LabDir, one: NodeState, args: Args) -> None:
@@ -106,12 +108,12 @@ def _apt_lock_released(lab: LabDir, one: NodeState, _args: Args) -> None:
 
 
 def _no_dns(lab: LabDir, one: NodeState, _args: Args) -> None:
-    keep = "cp /etc/resolv.conf /run/nodeprep-resolv\n"
+    keep = f"cp /etc/resolv.conf {_RESOLVER_KEPT}\n"
     _script(lab, one, f"{keep}cat > /etc/resolv.conf <<'END'\n{_NO_SERVER}END\n")
 
 
 def _dns_back(lab: LabDir, one: NodeState, _args: Args) -> None:
-    _script(lab, one, "cat /run/nodeprep-resolv > /etc/resolv.conf\nrm /run/nodeprep-resolv\n")
+    _script(lab, one, f"cat {_RESOLVER_KEPT} > /etc/resolv.conf\nrm {_RESOLVER_KEPT}\n")
 
 
 def _host_key_changed(lab: LabDir, one: NodeState, _args: Args) -> None:

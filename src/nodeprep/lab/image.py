@@ -68,26 +68,29 @@ def digest(paths: Iterable[Path], *, salt: str = "") -> str:
     return total.hexdigest()[:16]
 
 
-def ensure(
-    *, note: Callable[[str], None] = lambda _text: None, in_use: Iterable[Path] = ()
-) -> Image:
+def today() -> Image:
+    """Where the image for today's sources lies, or will lie once it is built."""
+    base = digest(_MADE_OF)
+    return Image(
+        cache_dir() / f"base-{base}", cache_dir() / f"sim-{digest([build.SIM], salt=base)}"
+    )
+
+
+def ensure(*, note: Callable[[str], None] = _silent, in_use: Iterable[Path] = ()) -> Image:
     """The image for today's sources: from the cache, or built. `in_use` is never pruned."""
+    wanted = today()
     cache = cache_dir()
-    cache.mkdir(parents=True, exist_ok=True)
     with locked(cache / ".lock"):
-        base_hash = digest(_MADE_OF)
-        base = cache / f"base-{base_hash}"
-        if not base.is_dir():
+        if not wanted.base.is_dir():
             note("building the node image (once; a minute or two)")
-            _build(base, build.base)
-        sim = cache / f"sim-{digest([build.SIM], salt=base_hash)}"
-        if not sim.is_dir():
+            _build(wanted.base, build.base)
+        if not wanted.sim.is_dir():
             note("building the hardware stand-ins and their packages")
-            _build(sim, lambda folder: build.sim(folder, base))
-        for built in (base, sim):
+            _build(wanted.sim, lambda folder: build.sim(folder, wanted.base))
+        for built in (wanted.base, wanted.sim):
             os.utime(built)
-        _prune(cache, {base, sim, *in_use, *_mounted(cache)})
-    return Image(base, sim)
+        _prune(cache, {wanted.base, wanted.sim, *in_use, *_mounted(cache)})
+    return wanted
 
 
 def _build(target: Path, fill: Callable[[Path], None]) -> None:

@@ -120,6 +120,8 @@ def _image(lab: LabDir, note: Note) -> image.Image:
             f"the image that lab {lab.name!r} was made from is gone",
             hint=f"nodeprep lab down --name {lab.name}, then up",
         )
+    if found != image.today():
+        note(f"lab {lab.name} keeps the image of its first start; a newer one: down, then up")
     return found
 
 

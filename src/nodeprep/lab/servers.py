@@ -65,5 +65,8 @@ def refresh(lab: LabDir, spec: LabState) -> None:
     _write_routes(lab, spec)
     forwarder = processes.load(lab.pid("forwarder"))
     if forwarder is None:
-        raise ToolFailure(f"the forwarder ended; see {lab.path / 'forwarder.log'}")
+        raise ToolFailure(
+            f"the forwarder ended; see {lab.path / 'forwarder.log'}",
+            hint=f"start it: nodeprep lab up --name {lab.name}",
+        )
     os.kill(forwarder.pid, signal.SIGHUP)
