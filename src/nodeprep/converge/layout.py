@@ -3,7 +3,7 @@
     inventory/selection.yml   per node: its roles, its unmet claims, how to log in
     env/limit                 the nodes, a line each
     env/ansible.cfg           empty: the operator's own has no say
-    artifacts/stdout, rc      what Ansible said
+    artifacts/stdout, rc      what Ansible said beside its events: warnings, why it could not start
 
 No secret is ever written: the vault password goes through a pipe.
 """
@@ -159,10 +159,7 @@ def environment(job: Job, layout: Layout, *, events_fd: int, sockets: Path) -> d
         "ANSIBLE_LOCAL_TEMP": str(layout.root / "tmp"),
         "ANSIBLE_ROLES_PATH": os.pathsep.join(str(path.absolute()) for path in job.roles_path),
         "ANSIBLE_CALLBACK_PLUGINS": str(_PLUGINS),
-        "ANSIBLE_CALLBACKS_ENABLED": "nodeprep_events",
-        "ANSIBLE_STDOUT_CALLBACK": "ansible.builtin.default",
-        "ANSIBLE_DISPLAY_OK_HOSTS": "false",
-        "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "false",
+        "ANSIBLE_STDOUT_CALLBACK": "nodeprep_events",
         "ANSIBLE_NOCOLOR": "true",
         "ANSIBLE_HOST_KEY_CHECKING": "true",
         "ANSIBLE_PIPELINING": "true",

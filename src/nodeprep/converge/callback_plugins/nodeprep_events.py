@@ -1,7 +1,8 @@
 """Ansible's callback plugin: writes what happens to the descriptor NODEPREP_EVENTS_FD, as JSON.
 
 Runs inside ansible-playbook. One object a line, raw; `nodeprep.converge.stream` makes events of
-them. The results that reach a callback are already censored where a task has `no_log`.
+them. The results that reach a callback are already censored where a task has `no_log`. It stands in
+for Ansible's own screen output, which in 2.19 prints the error of such a task all the same.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = """
     name: nodeprep_events
-    type: notification
+    type: stdout
     short_description: Writes events for nodeprep
     description:
       - One JSON object a line, to the file descriptor in the environment variable
@@ -30,9 +31,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     """A line for each result of a task on a host, and one at the end."""
 
     CALLBACK_VERSION = 2.0
-    CALLBACK_TYPE = "notification"
+    CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "nodeprep_events"
-    CALLBACK_NEEDS_ENABLED = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
