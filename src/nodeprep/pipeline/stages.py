@@ -14,7 +14,7 @@ from nodeprep.inventory import vault_secret
 from nodeprep.join import HostfileAdapter, eligible, member
 from nodeprep.judge import hardware as hardware_judge
 from nodeprep.judge import packages
-from nodeprep.judge.claims import judge_document
+from nodeprep.judge.claims import judge_document, waive
 from nodeprep.judge.plan import plan as make_plan
 from nodeprep.model.event import Event, What
 from nodeprep.model.lifecycle import Event as Happened
@@ -131,12 +131,11 @@ def compare(run: Run, works: Sequence[Work], *, driver: bool) -> None:
     """What was rented against what stands there; a node that is not it goes no further."""
     for work in works:
         reading = _reading(work)
-        work.hardware = hardware_judge.compare(
-            work.document.node.profile,
-            reading.hardware,
-            simulated=reading.host.simulated,
-            driver=driver,
+        node = work.document.node
+        found = hardware_judge.compare(
+            node.profile, reading.hardware, simulated=reading.host.simulated, driver=driver
         )
+        work.hardware = waive(found, node.waivers, node.name, _today())
         if reading.hardware is not None:
             for change in run.ledger.save_hardware(work.name, reading.hardware):
                 run.note(f"not the machine that was accepted: {change}", work.name)
@@ -164,9 +163,12 @@ def refuse_wrong_hardware(run: Run, works: Sequence[Work]) -> None:
 
 def judge(works: Sequence[Work]) -> None:
     """Every claim of every node against what was read."""
-    today = dt.datetime.now(dt.UTC).date()
     for work in works:
-        work.claims = judge_document(work.document, _reading(work), today)
+        work.claims = judge_document(work.document, _reading(work), _today())
+
+
+def _today() -> dt.date:
+    return dt.datetime.now(dt.UTC).date()
 
 
 def plan(works: Sequence[Work]) -> None:
@@ -274,7 +276,9 @@ def accept(run: Run, works: Sequence[Work]) -> None:
         if failure is not None and work.fault is None:
             run.fail(work, failure)
         claimed = {v.claim for v in (*work.hardware, *work.claims)}
-        work.proofs = tuple(v for v in told[work.name].verdicts if v.claim not in claimed)
+        proofs = [v for v in told[work.name].verdicts if v.claim not in claimed]
+        node = work.document.node
+        work.proofs = waive(proofs, node.waivers, node.name, _today())
         if work.going:
             _decide(run, work, ended=told[work.name].ended)
 
