@@ -18,7 +18,7 @@ from nodeprep.resources import cache_home
 
 _DOCUMENTS = TypeAdapter(tuple[Document, ...])
 _KEPT = 40  # inventories times limits; the oldest go first
-_ROLE_PARTS = ("defaults", "vars", "meta", "templates")
+_ROLE_PARTS = ("defaults", "vars", "meta", "templates", "filter_plugins")
 
 
 def key(inventory: Path, limit: str | None, roles: Iterable[Path], others: Iterable[Path]) -> str:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from nodeprep.inventory.check import explain
 from nodeprep.inventory.roles import Role
-from nodeprep.inventory.template import CannotRender, Scope
+from nodeprep.inventory.template import CannotRender, Scope, register
 from nodeprep.model.claim import CLAIM, Claim, File
 from nodeprep.model.node import Document, Node
 
@@ -51,6 +51,7 @@ def document(
 
 def claims_of(role: Role, context: Context) -> tuple[list[Claim], list[str]]:
     """One role's claims, rendered and validated, and what is wrong with them."""
+    register(role.filters)
     scope = context.scope(role)
     claims: list[Claim] = []
     problems: list[str] = []

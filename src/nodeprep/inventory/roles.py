@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,19 @@ class Role:
     def claims(self) -> Any:
         """The list `<role>_claims`, unrendered."""
         return self.variables.get(f"{self.name}_claims", [])
+
+    @property
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """The role's own filters, which Ansible finds in the same place: pure functions."""
+        found: dict[str, Callable[..., Any]] = {}
+        for path in sorted((self.folder / "filter_plugins").glob("*.py")):
+            spec = importlib.util.spec_from_file_location(f"nodeprep_filters_{path.stem}", path)
+            if spec is None or spec.loader is None:
+                continue
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            found.update(module.FilterModule().filters())
+        return found
 
     def template(self, name: str) -> str:
         return (self.folder / "templates" / name).read_text(encoding="utf-8")

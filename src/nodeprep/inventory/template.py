@@ -152,6 +152,12 @@ _FILTERS: dict[str, Callable[..., Any]] = {
 }
 
 
+def register(filters: Mapping[str, Callable[..., Any]]) -> None:
+    """Make a role's own filters known to both environments. Names start with the role's."""
+    for environment in (_inline(), _files()):
+        environment.filters.update(filters)
+
+
 @lru_cache(maxsize=1)
 def _inline() -> Environment:
     return _environment(trim_blocks=False)
