@@ -145,6 +145,20 @@ def test_no_gpu_is_slowed_down_by_its_hardware(
     )
 
 
+@pytest.mark.proof("gpu.power_limit", timeout_s=90)
+def test_no_gpu_is_kept_below_its_power(
+    proof: Proof, gpus: GpuPart, health: tuple[GpuHealth, ...]
+) -> None:
+    limits = {gpu.bus: watts for gpu, watts in _pairs(health, lambda gpu: gpu.power_limit)}
+    proof.holds(
+        all(watts >= gpus.power_limit_w for watts in limits.values()),
+        wanted=f"{gpus.power_limit_w:g} W each",
+        read=_by_gpu({bus: f"{watts:g} W" for bus, watts in limits.items()}),
+        source="the profile",
+        action="nvidia-smi -pl with the default limit; find out what lowered it",
+    )
+
+
 @pytest.mark.proof("gpu.temperature_max", timeout_s=90)
 def test_gpus_are_cool_enough(proof: Proof, gpus: GpuPart, health: tuple[GpuHealth, ...]) -> None:
     hottest, value = max(_pairs(health, lambda gpu: gpu.temperature), key=lambda pair: pair[1])

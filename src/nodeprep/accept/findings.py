@@ -69,7 +69,7 @@ def judge_measured(
         gate=gate.fail,
         unit=gate.unit,
         provisional=gate.provisional,
-        detail=_detail(name, value, gate, baseline),
+        detail=_detail(name, value, gate, baseline, good),
     )
 
 
@@ -101,11 +101,13 @@ def merge(findings: Sequence[Finding], *, claim: str, role: str, simulated: bool
     )
 
 
-def _detail(name: str, value: float, gate: Gate, baseline: float | None) -> dict[str, Any]:
+def _detail(
+    name: str, value: float, gate: Gate, baseline: float | None, good: bool
+) -> dict[str, Any]:
     detail: dict[str, Any] = {"measurement": name, "better": gate.better}
     higher = gate.better == "higher"
     notes: list[str] = []
-    if gate.warn is not None and (value < gate.warn if higher else value > gate.warn):
+    if good and gate.warn is not None and (value < gate.warn if higher else value > gate.warn):
         notes.append(f"{value:.4g} {gate.unit} is past the warning at {gate.warn:.4g}")
     if baseline:
         detail["baseline"] = baseline

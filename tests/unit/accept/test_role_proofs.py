@@ -106,6 +106,7 @@ ROLES = {
     "nvidia_driver": {
         "gpu.answer", "gpu.alike", "gpu.ecc", "gpu.memory_repair", "gpu.throttle",
         "gpu.temperature_max", "gpu.xid", "gpu.pcie", "gpu.board", "gpu.p2p", "gpu.nvlink",
+        "gpu.power_limit",
     },
     "cuda": {"cuda.nvcc"},
     "nccl": {
@@ -241,6 +242,7 @@ class TestDriver:
             (gpu(1, remap__failure=True), {"gpu.memory_repair"}),
             (gpu(3, throttle=["hw_slowdown"]), {"gpu.throttle"}),
             (gpu(3, throttle=["hw_power_brake_slowdown"]), {"gpu.throttle"}),
+            (gpu(3, power__limit=250.0), {"gpu.power_limit"}),
             (gpu(3, temps__gpu=90), {"gpu.temperature_max"}),
             (gpu(0, pcie__width=8), {"gpu.pcie"}),
             (unlinked, {"gpu.board", "gpu.nvlink"}),

@@ -37,6 +37,7 @@ class GpuHealth:
     retired: int | None
     retired_pending: bool | None
     temperature: float | None
+    power_limit: float | None  # W
     reasons: tuple[str, ...] | None
     pcie_gen: int | None
     pcie_gen_max: int | None
@@ -88,6 +89,10 @@ def _gpu(node: ET.Element) -> GpuHealth:
             or _text(node, "retired_pages/pending_blacklist")
         ),
         temperature=number(_text(node, "temperature/gpu_temp")),
+        power_limit=number(
+            _text(node, "gpu_power_readings/current_power_limit")
+            or _text(node, "power_readings/power_limit")
+        ),
         reasons=_reasons(node),
         pcie_gen=whole(_text(link, "pcie_gen/current_link_gen")),
         pcie_gen_max=whole(_text(link, "pcie_gen/max_link_gen")),
