@@ -18,31 +18,23 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class Role:
-    """One folder under roles/. `options` is the argument spec of its main entry point."""
+    """One folder under roles/.
+
+    options   the argument spec of its main entry point
+    filters   its own, which Ansible finds in the same place: pure functions
+    """
 
     name: str
     folder: Path
     defaults: Mapping[str, Any]
     variables: Mapping[str, Any]
     options: Mapping[str, Any]
+    filters: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @property
     def claims(self) -> Any:
         """The list `<role>_claims`, unrendered."""
         return self.variables.get(f"{self.name}_claims", [])
-
-    @property
-    def filters(self) -> dict[str, Callable[..., Any]]:
-        """The role's own filters, which Ansible finds in the same place: pure functions."""
-        found: dict[str, Callable[..., Any]] = {}
-        for path in sorted((self.folder / "filter_plugins").glob("*.py")):
-            spec = importlib.util.spec_from_file_location(f"nodeprep_filters_{path.stem}", path)
-            if spec is None or spec.loader is None:
-                continue
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            found.update(module.FilterModule().filters())
-        return found
 
     def template(self, name: str) -> str:
         return (self.folder / "templates" / name).read_text(encoding="utf-8")
@@ -123,7 +115,19 @@ def _role(name: str, folder: Path) -> Role:
         defaults=_mapping(folder / "defaults" / "main.yml"),
         variables=_mapping(folder / "vars" / "main.yml"),
         options=specs.get("main", {}).get("options", {}),
+        filters=_filters(folder / "filter_plugins"),
     )
+
+
+def _filters(folder: Path) -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {}
+    for path in sorted(folder.glob("*.py")):
+        spec = importlib.util.spec_from_file_location(f"nodeprep_filters_{path.stem}", path)
+        if spec is not None and spec.loader is not None:
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            found.update(module.FilterModule().filters())
+    return found
 
 
 def _mapping(path: Path) -> dict[str, Any]:
