@@ -81,10 +81,15 @@ def _ledger() -> Path:
     return state.labs_dir() / ".host.json"
 
 
+def _mounted(folder: Path) -> bool:
+    """Path.is_mount does not see a folder that is mounted onto itself."""
+    return folder.exists() and folder.resolve() in shell.mounts_under(folder)
+
+
 def borrow() -> None:
     """Raise the limits that labs need, remembering what was there."""
     if not _ledger().exists():
-        lent = {"netns_mounted": _NETNS.is_mount()}
+        lent = {"netns_mounted": _mounted(_NETNS)}
         shell.write_atomic(_ledger(), json.dumps(lent) + "\n")
     current = int(_INOTIFY.read_text())
     if current < _INOTIFY_WANTED:
@@ -103,7 +108,7 @@ def give_back() -> None:
     if before is not None and int(_INOTIFY.read_text()) == _INOTIFY_WANTED:
         _INOTIFY.write_text(f"{before}\n")
     # `ip netns` mounts its folder onto itself the first time; ours was the first, and it is empty.
-    if not lent.get("netns_mounted", True) and _NETNS.is_mount() and not any(_NETNS.iterdir()):
+    if not lent.get("netns_mounted", True) and _mounted(_NETNS) and not any(_NETNS.iterdir()):
         shell.run(["umount", _NETNS])
         _NETNS.rmdir()
     _ledger().unlink()

@@ -49,6 +49,7 @@ all:
     base_chrony_sources:
       - server {gateway} iburst
     nvidia_driver_repository_url: http://{gateway}/nvidia
+    nvidia_driver_repository_suite: ./
     nvidia_driver_keyring_url: http://{gateway}/nvidia/cuda-keyring_1.1-1_all.deb
     nvidia_driver_keyring_sha256: ""  # the lab makes its own key when its image is built
 
@@ -60,17 +61,19 @@ all:
   children:
 """
 
-_GROUP = """\
-    {group}:
-      hosts:
-{hosts}      vars:
-        nodeprep_profile: {profile}
-"""
-
 _HOST = """\
         {name}:
           ansible_host: {forwarded}
           node_address: {address}
+"""
+
+
+# What the lab's nodes cannot mount, since they share the machine's kernel: the role writes its
+# files, and the mount itself is not applicable, as the profile says.
+_TRAINING_DATA = """\
+        nfs_client_mounts:
+          - path: /data/training
+            device: nas1:/export/training
 """
 
 
@@ -107,26 +110,26 @@ def text(lab: str, index: int, nodes: Iterable[tuple[NodeName, str]], *, site: s
         site=site or f"~/.local/state/nodeprep/sites/{lab}",
         schema=f"{_SCHEMA}\n" if ours else "",
     )
+    gpu = [entry for entry in known if entry[0].kind == "gpu"]
+    nas = [entry for entry in known if entry[0].kind == "nas"]
     groups = [
-        _group("gpu_nodes", [entry for entry in known if entry[0].kind == "gpu"], index),
-        _group("storage", [entry for entry in known if entry[0].kind == "nas"], index),
+        _group("gpu_nodes", gpu, index, _TRAINING_DATA if nas else ""),
+        _group("storage", nas, index, ""),
     ]
     return head + "\n".join(group for group in groups if group)
 
 
-def _group(group: str, nodes: list[tuple[NodeName, str]], index: int) -> str:
+def _group(group: str, nodes: list[tuple[NodeName, str]], index: int, variables: str) -> str:
+    """A group; where its nodes are of unlike boards, each names its own profile."""
     if not nodes:
         return ""
-    hosts = "".join(
-        _HOST.format(name=node, forwarded=node.forwarded(index), address=node.address)
-        for node, _ in nodes
-    )
     boards = {board for _, board in nodes}
-    if len(boards) == 1:
-        return _GROUP.format(group=group, hosts=hosts, profile=f"lab-{boards.pop()}")
+    alike = len(boards) == 1
     hosts = "".join(
         _HOST.format(name=node, forwarded=node.forwarded(index), address=node.address)
-        + f"          nodeprep_profile: lab-{board}\n"
+        + ("" if alike else f"          nodeprep_profile: lab-{board}\n")
         for node, board in nodes
     )
-    return f"    {group}:\n      hosts:\n{hosts}"
+    profile = f"        nodeprep_profile: lab-{boards.pop()}\n" if alike else ""
+    shared = f"      vars:\n{profile}{variables}" if profile or variables else ""
+    return f"    {group}:\n      hosts:\n{hosts}{shared}"
