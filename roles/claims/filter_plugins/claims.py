@@ -64,20 +64,21 @@ def notified(claims: list[Claim]) -> list[str]:
     return list(dict.fromkeys(name for claim in claims for name in claim["notify"]))
 
 
+def secret(claims: list[Claim]) -> bool:
+    """Whether a claim holds a secret, so that Ansible must not show the claims."""
+    return any(one.get("secret") for raw in claims for one in [raw, *raw.get("each", ())])
+
+
 def files(claims: list[Claim], how: str) -> list[Claim]:
-    """Claims on files that are made in one way: `template`, `secret`, `content` or `absent`."""
-    for claim in claims:
-        if claim.get("secret") and not claim.get("template"):
-            raise AnsibleFilterError(f"{claim['name']}: the text of a secret file is a template")
+    """Claims on files made in one way: `absent`, `template`, `content`, and `secret …` of both."""
     return [claim for claim in claims if _made(claim) == how]
 
 
 def _made(claim: Claim) -> str:
     if claim.get("state", "present") == "absent":
         return "absent"
-    if claim.get("secret"):
-        return "secret"
-    return "template" if claim.get("template") else "content"
+    way = "template" if claim.get("template") else "content"
+    return f"secret {way}" if claim.get("secret") else way
 
 
 def parents(claims: list[Claim]) -> list[str]:
@@ -269,7 +270,7 @@ class FilterModule:
 
     def filters(self) -> dict[str, Any]:
         names = (
-            todo, notified, files, parents, packages, apt_names, sysctls, assignment, modules, show,
-            units, mount_unit, mounts, gpu_settable, gpu_query, gpus, gpu_set,
+            todo, notified, secret, files, parents, packages, apt_names, sysctls, assignment,
+            modules, show, units, mount_unit, mounts, gpu_settable, gpu_query, gpus, gpu_set,
         )  # fmt: skip
         return {f"claims_{function.__name__}": function for function in names}

@@ -90,16 +90,23 @@ class TestFiles:
             {"name": "/t", "template": "t.j2"},
             {"name": "/c", "content": "x"},
             {"name": "/s", "template": "s.j2", "secret": True},
+            {"name": "/k", "content": "x", "secret": True},
             {"name": "/gone", "state": "absent", "template": "t.j2"},
         ]
-        made = {how: names(call("files", claims, how)) for how in ("template", "content")}
-        assert made == {"template": ["/t"], "content": ["/c"]}
-        assert names(call("files", claims, "secret")) == ["/s"]
-        assert names(call("files", claims, "absent")) == ["/gone"]
+        ways = ("template", "content", "secret template", "secret content", "absent")
+        made = {how: names(call("files", claims, how)) for how in ways}
+        assert made == {
+            "template": ["/t"],
+            "content": ["/c"],
+            "secret template": ["/s"],
+            "secret content": ["/k"],
+            "absent": ["/gone"],
+        }
 
-    def test_a_secret_in_a_text_is_refused(self) -> None:
-        with pytest.raises(AnsibleFilterError, match="template"):
-            call("files", [{"name": "/s", "content": "hunter2", "secret": True}], "content")
+    def test_claims_that_hold_a_secret_are_not_shown(self) -> None:
+        assert call("secret", [{"name": "/k", "content": "x", "secret": True}])
+        assert call("secret", [{"each": [{"name": "/k"}, {"name": "/l", "secret": True}]}])
+        assert not call("secret", [{"name": "/k", "content": "x"}])
 
     def test_folders_of_what_must_be_there(self) -> None:
         claims = [{"name": "/etc/a/b"}, {"name": "/etc/a/c"}, {"name": "/x/y", "state": "absent"}]
