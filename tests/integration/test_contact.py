@@ -20,7 +20,7 @@ from nodeprep.probe import contact, contact_shell
 from nodeprep.remote import Remote, known_hosts, open_nodes
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Rack
+    from tests.conftest import Rack
 
 pytestmark = pytest.mark.lab
 NODE, OTHER = "gpu1", "gpu2"

@@ -15,7 +15,7 @@ from nodeprep.lab import rack as racks
 from nodeprep.lab import sources, state
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Rack
+    from tests.conftest import Rack
 
 pytestmark = pytest.mark.lab
 

@@ -14,7 +14,7 @@ from nodeprep.errors import BadInput
 from nodeprep.lab import hostfaults
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Rack
+    from tests.conftest import Rack
 
 pytestmark = pytest.mark.lab
 NODE = "gpu2"

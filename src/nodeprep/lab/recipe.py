@@ -94,7 +94,7 @@ DISABLED_UNITS = (
     "apt-daily.timer",
     "systemd-networkd-wait-online.service",
 )
-ENABLED_UNITS = ("ssh.service", "systemd-networkd.service")
+ENABLED_UNITS = ("lab-nfs.socket", "ssh.service", "systemd-networkd.service")
 
 # Path in the image -> text.
 FILES = {
@@ -112,6 +112,14 @@ FILES = {
     "usr/lib/systemd/system/chrony.service.d/50-lab.conf": (
         "[Unit]\nConditionCapability=\n\n"
         "[Service]\nExecStart=\nExecStart=!/usr/sbin/chronyd -x $DAEMON_OPTS\n"
+    ),
+    # A lab's kernel has no NFS: the NAS answers on NFS's port, and that is all that it does.
+    "etc/systemd/system/lab-nfs.socket": (
+        "[Unit]\nDescription=Stands in for an NFS server\nConditionHost=nas*\n\n"
+        "[Socket]\nListenStream=2049\nAccept=yes\n\n[Install]\nWantedBy=sockets.target\n"
+    ),
+    "etc/systemd/system/lab-nfs@.service": (
+        "[Service]\nExecStart=cat\nStandardInput=socket\nStandardOutput=null\n"
     ),
     # A node that loses power is reset: dpkg need not wait for the disk after every file.
     "etc/dpkg/dpkg.cfg.d/50-lab": "force-unsafe-io\n",

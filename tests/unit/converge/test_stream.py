@@ -78,6 +78,27 @@ def test_a_failed_task_is_an_error_with_the_last_lines_of_what_was_said() -> Non
     assert of(events, What.DONE, "gpu2") == [{"changed": [], "failed": False}]
 
 
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("write /x: No space left on device", "disk is full"),
+        ("Failed to lock apt for exclusive operation: E:Could not get lock", "did not end in time"),
+        ("No package matching 'libnccl2' is available", "no repository"),
+        ("Failed to update cache: E:Temporary failure resolving 'mirror'", "DNS"),
+    ],
+)
+def test_what_a_node_lacks_is_told_with_what_to_do(said: str, hint: str) -> None:
+    error = of(fed(result(status="failed", msg=said)), What.ERROR)[0]
+    assert error["type"] == "NodeFault"
+    assert hint in error["hint"]
+
+
+def test_ansibles_own_preface_is_left_out() -> None:
+    preface = 'Task failed: Data could not be sent to remote host "x". Make sure over ssh: '
+    error = of(fed(result(status="unreachable", msg=preface + "ssh: refused")), What.ERROR)[0]
+    assert error["message"] == "ssh: refused"
+
+
 def test_the_items_that_failed_speak_for_a_loop() -> None:
     items = [
         {"label": "/ok", "failed": False},
@@ -105,6 +126,7 @@ def test_escape_codes_and_megabytes_do_not_get_through() -> None:
     ("said", "kind"),
     [
         ("Failed to connect: WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!", "HostKeyChanged"),
+        ("No ED25519 host key is known for [192.0.2.1]:22 and you have", "HostKeyUnknown"),
         ("nodeprep@192.0.2.1: Permission denied (publickey).", "LoginRefused"),
         ("ssh: connect to host 192.0.2.1 port 22: Connection timed out", "Unreachable"),
     ],

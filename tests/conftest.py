@@ -1,4 +1,4 @@
-"""The rack that integration tests share: three GPU nodes and a NAS, brought up once.
+"""The rack that integration and end-to-end tests share: three GPU nodes and a NAS, brought up once.
 
 NODEPREP_TEST_LAB=name uses a lab that is up already, and leaves it up. Where a lab cannot run,
 tests that need one are skipped with the reason; where the environment says CI, they fail.
