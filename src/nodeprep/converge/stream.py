@@ -18,11 +18,33 @@ _BORING = (
     "set_fact", "include_vars", "assert", "validate_argument_spec", "meta", "include_tasks",
     "include_role",
 )  # fmt: skip
-_REACHED_NOT = (
-    ("HostKeyChanged", ("IDENTIFICATION HAS CHANGED", "Host key verification failed"),
+# What Ansible puts before the words that tell.
+_PREFIX = re.compile(
+    r"^(Task failed: |Action failed: |Module failed: |Failed to connect to the host via ssh: |"
+    r"Data could not be sent to remote host .*?over ssh: )+",
+    re.DOTALL,
+)
+# Of a node that was not reached: type, what is said, what to do.
+_NOT_REACHED = (
+    ("HostKeyChanged", r"IDENTIFICATION HAS CHANGED",
      "compare the fingerprint with the provider's console before you trust it"),
-    ("LoginRefused", ("Permission denied",),
-     "the admin user's key is refused: nodeprep provision does first contact again"),
+    ("HostKeyUnknown", r"host key is known|Host key verification failed",
+     "nodeprep provision does first contact, which records it"),
+    ("LoginRefused", r"Permission denied", "nodeprep provision does first contact again"),
+)  # fmt: skip
+# Of a node on which a task failed: what is said, what to do.
+_NODE_FAULTS = (
+    (r"No space left on device|enough free space", "its disk is full: make room on it"),
+    (r"Read-only file system", "a filesystem is read-only: look at its disk, then at dmesg"),
+    (r"lock apt for exclusive operation|Could not get lock|held by process",
+     "another apt or dpkg did not end in time: see what it does"),
+    (r"dpkg was interrupted", "run `dpkg --configure -a` on it"),
+    (r"Temporary failure resolving|Could not resolve|Name or service not known",
+     "it resolves no names: check its DNS"),
+    (r"Failed to fetch|Failed to update (apt )?cache|Could not connect|Connection timed out",
+     "it does not reach a package mirror: check its network, and the addresses in the inventory"),
+    (r"No package matching|Unable to locate package|no available installation candidate",
+     "no repository of the node has that package or version: check /etc/apt and the inventory"),
 )  # fmt: skip
 
 
@@ -94,12 +116,13 @@ def _fault(line: Mapping[str, Any]) -> tuple[str, str, str]:
     """Type, message and hint of what went wrong."""
     message = _message(line)
     if line["status"] == "unreachable":
-        for kind, marks, hint in _REACHED_NOT:
-            if any(mark in message for mark in marks):
+        for kind, said, hint in _NOT_REACHED:
+            if re.search(said, message):
                 return kind, message, hint
         return "Unreachable", message, "is it up, and its port open to this machine?"
     where = ": ".join(part for part in (line["role"], line["task"]) if part)
-    return "ToolFailure", f"{where}: {message}"[:_CAP], ""
+    hint = next((hint for said, hint in _NODE_FAULTS if re.search(said, message)), "")
+    return "NodeFault" if hint else "ToolFailure", f"{where}: {message}"[:_CAP], hint
 
 
 def _message(line: Mapping[str, Any]) -> str:
@@ -114,7 +137,7 @@ def _one_message(result: Mapping[str, Any]) -> str:
         return "it failed; what it said is hidden, because the task handles a secret"
     said = (result.get(key) for key in ("stderr", "module_stderr", "stdout", "module_stdout"))
     last = "\n".join(_clean(next((s for s in said if s), "")).strip().splitlines()[-_LAST_LINES:])
-    message = _clean(result.get("msg", "")).strip()
+    message = _PREFIX.sub("", _clean(result.get("msg", ""))).strip()
     label = _clean(result.get("label", ""))
     parts = [label, message, last if last not in message else ""]
     return ": ".join(part for part in parts if part) or "it failed without a word"
