@@ -112,6 +112,7 @@ def test_a_difference_would_be_seen() -> None:
     document = found.documents[0]
     role = roles.role(document.roles[0], found.roles_path)
     bent = roles.Role(role.name, role.folder, role.defaults,
-                      {f"{role.name}_claims": [*role.claims, {"kind": "module", "name": "odd"}]},
+                      {**role.variables, f"{role.name}_claims":
+                       [*role.claims, {"kind": "module", "name": "odd"}]},
                       role.options)  # fmt: skip
     assert by_ansible(bent, document, hosts) != by_ansible(role, document, hosts)
