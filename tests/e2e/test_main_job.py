@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any
 
 import pytest
 from tests.conftest import Rack
+
+from nodeprep.resources import site_dir
 
 pytestmark = pytest.mark.lab
 BIN = Path(sys.executable).parent
@@ -68,6 +71,7 @@ def unmet(node: dict[str, Any]) -> set[str]:
 @pytest.fixture(scope="module")
 def site(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Site:
     rack.fresh(*GPU_NODES, "nas1")
+    shutil.rmtree(site_dir(rack.name), ignore_errors=True)  # other machines now, other host keys
     return Site(rack, tmp_path_factory.mktemp("site"))
 
 
@@ -125,8 +129,6 @@ class TestFromRootPasswordToTheCluster:
 
 
 def state(site: Site) -> Path:
-    from nodeprep.resources import site_dir
-
     return site_dir(site.rack.name)
 
 
