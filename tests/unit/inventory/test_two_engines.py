@@ -54,7 +54,10 @@ def trusted(value: Any) -> Any:
 
 def templar(role: roles.Role, document: Document, hosts: source.Source) -> Any:
     from ansible.parsing.dataloader import DataLoader
+    from ansible.plugins.loader import filter_loader
     from ansible.template import Templar
+
+    filter_loader.add_directory(str(role.folder / "filter_plugins"))
 
     host = next(h for h in hosts.hosts if h.name == document.node.name)
     variables = {
