@@ -47,7 +47,7 @@ class NodeResult(Frozen):
 
 
 class RunResult(Frozen):
-    id: str  # 20261130T164639-provision
+    id: str  # 20261130T164639-provision-1f3a
     verb: str
     site: str
     inventory: str

@@ -57,7 +57,7 @@ def validate(options: Options) -> Site:
 def inspect(options: Options, feed: Feed, ask: AskPassword) -> RunResult:
     """Read every node's hardware and compare it with its profile. Changes nothing on a node."""
     site, passwords = _with_passwords(options, ask)
-    with begun("inspect", options, site, feed, exclusive=False, secrets=passwords.values()) as run:
+    with begun("inspect", options, site, feed, exclusive=False, masked=passwords.values()) as run:
         stages.read(run, run.going(), passwords=passwords)
         for work in run.going():
             stages.compare(run, [work], driver=stages.has_driver(work))
@@ -67,7 +67,7 @@ def inspect(options: Options, feed: Feed, ask: AskPassword) -> RunResult:
 def plan(options: Options, feed: Feed, ask: AskPassword) -> RunResult:
     """What provision would do, node by node. Changes nothing on a node."""
     site, passwords = _with_passwords(options, ask)
-    with begun("plan", options, site, feed, exclusive=False, secrets=passwords.values()) as run:
+    with begun("plan", options, site, feed, exclusive=False, masked=passwords.values()) as run:
         stages.read(run, run.going(), passwords=passwords)
         _look(run)
         return _finish(run)
@@ -76,7 +76,7 @@ def plan(options: Options, feed: Feed, ask: AskPassword) -> RunResult:
 def provision(options: Options, feed: Feed, ask: AskPassword, confirm: Confirm) -> RunResult:
     """From a root password to a member of the cluster, or to the reason why not."""
     site, passwords = _with_passwords(options, ask)
-    with begun("provision", options, site, feed, exclusive=True, secrets=passwords.values()) as run:
+    with begun("provision", options, site, feed, exclusive=True, masked=passwords.values()) as run:
         stages.reach(run, [w for w in run.going() if stages.needs_contact(w.before)], passwords)
         if _wanted(run, "inspect"):
             stages.read(run, run.going())
@@ -96,7 +96,7 @@ def provision(options: Options, feed: Feed, ask: AskPassword, confirm: Confirm) 
 def drift(options: Options, feed: Feed, confirm: Confirm) -> RunResult:
     """Whether nodes still are what was accepted; with `fix`, mend what is not, and only that."""
     site = load(options)
-    with begun("drift", options, site, feed, exclusive=True, secrets=()) as run:
+    with begun("drift", options, site, feed, exclusive=True, masked=()) as run:
         stages.read(run, run.going(), stage="drift")
         _look(run)
         stages.record_drift(run, run.going())
@@ -115,7 +115,7 @@ def accept(options: Options, feed: Feed) -> RunResult:
     """The gates alone: every claim read again, every proof run, whatever was accepted before."""
     options = replace(options, again=True)
     site = load(options)
-    with begun("accept", options, site, feed, exclusive=True, secrets=()) as run:
+    with begun("accept", options, site, feed, exclusive=True, masked=()) as run:
         stages.read(run, run.going())
         _look(run)
         stages.accept(run, run.going())
@@ -206,7 +206,7 @@ def retire(options: Options, reason: str) -> list[str]:
     """Take nodes out of the cluster's lists and forget their host keys; returns their names."""
     site = load(options)
     retired = []
-    with begun("retire", options, site, lambda _: None, exclusive=True, secrets=()) as run:
+    with begun("retire", options, site, lambda _: None, exclusive=True, masked=()) as run:
         for work in run.works.values():
             run.move(work, Happened.RETIRED, reason)
             connection = work.document.node.connection

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class Run:
         self.ledger = ledger
         self.feed = feed
         self.started = dt.datetime.now(dt.UTC)
-        self.id = f"{self.started:%Y%m%dT%H%M%S}-{os.getpid()}-{verb}"
+        self.id = f"{self.started:%Y%m%dT%H%M%S}-{verb}-{secrets.token_hex(2)}"
         self.folder = site.folder / "runs" / self.id
         self.stage = ""
         self.works = {
@@ -193,10 +194,10 @@ def _code(work: Work, verb: str) -> int:
 
 @contextmanager
 def begun(
-    verb: str, options: Options, site: Site, feed: Feed, *, exclusive: bool, secrets: Iterable[str]
+    verb: str, options: Options, site: Site, feed: Feed, *, exclusive: bool, masked: Iterable[str]
 ) -> Iterator[Run]:
     """A run in the ledger from its begin to its end, whatever that end is."""
-    with Ledger.open(site.folder / "ledger.sqlite", secrets=secrets) as ledger:
+    with Ledger.open(site.folder / "ledger.sqlite", secrets=masked) as ledger:
         run = Run(verb, options, site, ledger, feed)
         for dead in ledger.begin(run.id, verb, site.inventory, exclusive=exclusive):
             run.note(f"the run {dead.id} was cut off; this one goes on from the nodes' states")

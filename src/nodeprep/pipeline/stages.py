@@ -12,8 +12,8 @@ from nodeprep.accept import gate
 from nodeprep.errors import BadInput, ToolFailure
 from nodeprep.inventory import vault_secret
 from nodeprep.join import HostfileAdapter, eligible, member
+from nodeprep.judge import fleet, packages
 from nodeprep.judge import hardware as hardware_judge
-from nodeprep.judge import packages
 from nodeprep.judge.claims import judge_document, waive
 from nodeprep.judge.plan import plan as make_plan
 from nodeprep.model.event import Event, What
@@ -279,8 +279,19 @@ def accept(run: Run, works: Sequence[Work]) -> None:
         proofs = [v for v in told[work.name].verdicts if v.claim not in claimed]
         node = work.document.node
         work.proofs = waive(proofs, node.waivers, node.name, _today())
+    _compare_sisters(works)
+    for work in works:
         if work.going:
             _decide(run, work, ended=told[work.name].ended)
+
+
+def _compare_sisters(works: Sequence[Work]) -> None:
+    """Beside the gates: who is slower than its sisters is named."""
+    told = fleet.compare(
+        {work.name: (work.document.node.profile.name, work.proofs) for work in works}
+    )
+    for work in works:
+        work.proofs = told[work.name]
 
 
 class _Told:
