@@ -9,6 +9,8 @@ from nodeprep.judge.finding import Finding, unknown
 from nodeprep.judge.shapes import FileData
 from nodeprep.model.claim import Directory, File, Link
 
+NEW_FILE_LINES = 40  # of a file that is not there, in its diff
+
 
 def wanted_file(claim: File) -> str:
     if claim.state == "absent":
@@ -41,7 +43,8 @@ def judge_file(claim: File, data: FileData) -> Finding:
             return Finding("no such file")
         return Finding(f"a {data.type or 'file'} is there", (f"{claim.name} must not exist",))
     if not data.exists:
-        return Finding("no such file", (f"{claim.name} does not exist",))
+        problem = f"{claim.name} does not exist"
+        return Finding("no such file", (problem,), diff=_new_file(claim))
     if data.type not in (None, "file"):
         what = f"a {data.type}"
         return Finding(what, (f"{claim.name} is {what}, not a regular file",))
@@ -70,6 +73,13 @@ def _diff(claim: File, data: FileData) -> str:
     if claim.secret or data.content is None or claim.content is None:
         return ""
     return text.diff(data.content, claim.content, claim.name)
+
+
+def _new_file(claim: File) -> str:
+    """What would be written where nothing is yet, if it may be shown."""
+    if claim.secret or claim.content is None:
+        return ""
+    return text.diff("", claim.content, claim.name, limit=NEW_FILE_LINES)
 
 
 def judge_directory(claim: Directory, data: FileData) -> Finding:

@@ -25,8 +25,8 @@ def line(text: str, limit: int = LINE_LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def diff(read: str, wanted: str, path: str) -> str:
-    """A unified diff from what is on the node to what is wanted."""
+def diff(read: str, wanted: str, path: str, *, limit: int = DIFF_LINES) -> str:
+    """A unified diff from what is on the node to what is wanted, of `limit` lines at most."""
     lines = list(
         difflib.unified_diff(
             clean(read).splitlines(),
@@ -36,8 +36,8 @@ def diff(read: str, wanted: str, path: str) -> str:
             lineterm="",
         )
     )
-    if len(lines) > DIFF_LINES:
-        lines = [*lines[:DIFF_LINES], f"… {len(lines) - DIFF_LINES} more lines"]
+    if len(lines) > limit:
+        lines = [*lines[:limit], f"… {len(lines) - limit} more lines"]
     return "\n".join(text if len(text) <= LINE_LIMIT else text[:LINE_LIMIT] + "…" for text in lines)
 
 
