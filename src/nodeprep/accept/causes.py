@@ -28,7 +28,7 @@ _SAID = (
     ("gpu is lost", _OFF_BUS),
     ("fallen off the bus", _OFF_BUS),
     ("unable to determine the device handle", _OFF_BUS),
-    ("couldn't communicate with the nvidia driver", "load the driver; reboot if its version changed"),
+    ("communicate with the nvidia driver", "load the driver; reboot if its version changed"),
     ("no devices were found", "look with lspci for the GPUs and for nouveau; power off and on"),
     ("no cuda-capable device", "look at gpu.answer: the driver, or every GPU, is gone"),
     ("busy or unavailable", _IN_USE),
