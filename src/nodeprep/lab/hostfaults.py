@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from nodeprep.errors import BadInput
-from nodeprep.lab import node
+from nodeprep.lab import netfaults, node
 from nodeprep.lab.state import LabDir, NodeState
 
 Args = Mapping[str, str]
@@ -172,8 +172,45 @@ CATALOGUE: Mapping[str, HostFault] = {
             _quiet,
             {"megabytes": "2"},
         ),
+        HostFault(
+            "slow_link",
+            "the node's link carries so many Mb/s, both ways",
+            netfaults.slow_link,
+            netfaults.unshape,
+            {"mbps": "50"},
+        ),
+        HostFault(
+            "bad_pair",
+            "between the node and the one named by peer so many Mb/s pass, both ways",
+            netfaults.bad_pair,
+            netfaults.unshape,
+            {"peer": "", "mbps": "50"},
+        ),
+        HostFault(
+            "mtu_blackhole",
+            "the node's switch port drops frames with more than so many bytes, without a word",
+            netfaults.mtu_blackhole,
+            netfaults.mtu_back,
+            {"bytes": "1400"},
+        ),
+        HostFault(
+            "udp_loss",
+            "so many percent of the UDP datagrams to the node are lost; those from it arrive",
+            netfaults.udp_loss,
+            netfaults.udp_back,
+            {"percent": "10"},
+        ),
     )
 }
+# They live on the lab's side of a node's cable: a node that is reset does not take them along.
+OF_THE_CABLE = ("slow_link", "bad_pair", "mtu_blackhole", "udp_loss")
+
+
+def mend_cable(lab: LabDir, one: NodeState) -> None:
+    """Take back the faults of the node's cable, as somebody does who replaces the node."""
+    for name, args in one.faults.items():
+        if name in OF_THE_CABLE:
+            CATALOGUE[name].clear(lab, one, args)
 
 
 def arguments(fault: HostFault, given: Args) -> dict[str, str]:
@@ -184,6 +221,8 @@ def arguments(fault: HostFault, given: Args) -> dict[str, str]:
         raise BadInput(f"{fault.name} takes no argument {unknown[0]!r}; it takes {takes}")
     merged = {**fault.defaults, **given}
     for key, value in merged.items():
+        if key == "peer":  # the name of a node: the fault looks it up
+            continue
         try:
             float(value)
         except ValueError:

@@ -16,6 +16,7 @@ from nodeprep.errors import BadInput, ToolFailure
 from nodeprep.lab import (
     cgroups,
     host,
+    hostfaults,
     image,
     names,
     network,
@@ -240,6 +241,7 @@ def reset(name: str, nodes: Sequence[str] = ()) -> LabStatus:
         for one in chosen:
             node.stop(lab, one)
             node.wipe(lab, one)
+            hostfaults.mend_cable(lab, one)
             fresh = one.model_copy(update={"faults": {}})
             node.make(lab, spec, fresh)
             node.start(lab, fresh)

@@ -22,6 +22,7 @@ from nodeprep.model.lifecycle import State
 from nodeprep.model.node import Document
 from nodeprep.model.reading import NodeReading
 from nodeprep.model.verdict import Verdict
+from nodeprep.pipeline.between import between
 from nodeprep.pipeline.run import Run, Work
 
 _READER_TIMEOUT_S = 90
@@ -280,9 +281,21 @@ def accept(run: Run, works: Sequence[Work]) -> None:
         node = work.document.node
         work.proofs = waive(proofs, node.waivers, node.name, _today())
     _compare_sisters(works)
+    _between(run, works)
     for work in works:
         if work.going:
             _decide(run, work, ended=told[work.name].ended)
+
+
+def _between(run: Run, works: Sequence[Work]) -> None:
+    """What no node can prove alone: its links to the others."""
+    for name, found in between(run, works).items():
+        work = run.works[name]
+        node = work.document.node
+        judged = waive(found, node.waivers, name, _today())
+        work.proofs = (*work.proofs, *judged)
+        for verdict in judged:
+            run.feed(Event(what=What.VERDICT, node=name, data=verdict.model_dump(mode="json")))
 
 
 def _compare_sisters(works: Sequence[Work]) -> None:

@@ -1,0 +1,267 @@
+"""Measures one pair: path MTU, TCP and UDP both ways. What is unknown is left out, with the why."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from nodeprep.accept.between.figures import NOTHING, Both, ClockFigures, PairFigures, Trouble
+from nodeprep.accept.parsers.chrony import parse_tracking
+from nodeprep.accept.parsers.iperf3 import Iperf3, load_json, parse_iperf3
+from nodeprep.accept.parsers.text import ParseError, excerpt, number
+from nodeprep.accept.session import Ran
+from nodeprep.errors import NodeprepError
+from nodeprep.model.base import Frozen
+
+PORT = 5201  # iperf3's own; each test of a pair has a port of its own, and each round others
+_PORTS = 8  # a round
+_HEADERS = 28  # IPv4 and UDP, or ICMP echo
+_SMALLEST = 576  # bytes: what every IPv4 path carries
+_DEFAULT_MTU = 1500
+_SETUP_S = 12.0  # what a test may take beyond its own duration: connect, results, a slow node
+_NOT_FOUND = 127
+_SENT = 0.8  # of the datagrams that should have been sent, and of those that should have arrived
+
+
+class Seconds(Frozen):
+    """How long each test sends, by kind. `ceiling` 0: as much UDP as possible is not tried."""
+
+    tcp: int = 2
+    udp: int = 1
+    ceiling: int = 0
+
+
+class Node(Protocol):
+    """A node that is connected to; `nodeprep.remote.Remote` is one."""
+
+    @property
+    def name(self) -> str: ...
+    def run(self, command: str, *, sudo: bool, timeout_s: float) -> Ran: ...
+
+
+class _NotMeasured(Exception):
+    def __init__(self, why: str, node: str = "") -> None:
+        super().__init__(why)
+        self.trouble = Trouble(why=why, node=node)
+
+
+class PairTest:
+    """Node a serves, node b asks. `address`: by which b finds a. `udp_mbps`: what is offered."""
+
+    def __init__(
+        self, a: Node, b: Node, address: str, *, number: int, seconds: Seconds, udp_mbps: float
+    ) -> None:
+        self._a, self._b, self._address = a, b, address
+        self._number = number
+        self._port = PORT + _PORTS * (number % 64)
+        self._seconds = seconds
+        self._udp_mbps = udp_mbps
+
+    def run(self) -> PairFigures:
+        """One after the other: a test must not share the link with another."""
+        troubles: dict[str, Trouble] = {}
+        mtus, path_mtu = self._try("path_mtu", troubles, self._path_mtu, ((None, None), None))
+        tcp: Both = self._try("tcp", troubles, self._tcp, NOTHING)
+        size = (path_mtu or min((mtu for mtu in mtus if mtu), default=_SMALLEST)) - _HEADERS
+        blank: tuple[Both, Both] = (NOTHING, NOTHING)
+        loss, jitter = self._try("loss", troubles, lambda: self._udp(size), blank)
+        ceiling: Both = NOTHING
+        if self._seconds.ceiling:
+            ceiling = self._try("ceiling", troubles, lambda: self._ceiling(size), NOTHING)
+        return PairFigures(
+            a=self._a.name,
+            b=self._b.name,
+            round=self._number,
+            tcp=tcp,
+            loss=loss,
+            jitter=jitter,
+            offered=self._udp_mbps / 1000,
+            ceiling=ceiling,
+            mtu=mtus,
+            path_mtu=path_mtu,
+            troubles=troubles,
+        )
+
+    def nothing(self, trouble: Trouble) -> PairFigures:
+        """What is told when it could not even be tried."""
+        troubles = dict.fromkeys(("path_mtu", "tcp", "loss"), trouble)
+        return PairFigures(a=self._a.name, b=self._b.name, round=self._number, troubles=troubles)
+
+    def _try(
+        self, what: str, troubles: dict[str, Trouble], work: Callable[[], Any], nothing: Any
+    ) -> Any:
+        try:
+            return work()
+        except _NotMeasured as problem:
+            troubles[what] = problem.trouble
+        except NodeprepError as problem:
+            troubles[what] = Trouble(why=problem.message)
+        return nothing
+
+    # Path MTU
+
+    def _path_mtu(self) -> tuple[tuple[int, int], int]:
+        """The MTU of the interface at both ends, and the largest packet that came back."""
+        mtu_a = self._interface_mtu(self._a, "")
+        mtu_b = self._interface_mtu(self._b, self._address)
+        largest = min(mtu_a, mtu_b)
+        if self._echoes(largest, tries=3):
+            return (mtu_a, mtu_b), largest
+        if not self._echoes(_SMALLEST, tries=3):
+            raise _NotMeasured(f"{self._a.name} does not answer a ping of {_SMALLEST} bytes")
+        low, high = _SMALLEST, largest
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._echoes(middle, tries=1) else (low, middle)
+        return (mtu_a, mtu_b), low
+
+    def _interface_mtu(self, node: Node, towards: str) -> int:
+        """Of the interface that leads to `towards`, or that has the address of a itself."""
+        if towards:
+            find = f"ip -o route get {shlex.quote(towards)} | grep -o 'dev [^ ]*' | cut -d' ' -f2"
+        else:
+            address = shlex.quote(f"inet {self._address}/")
+            find = f"ip -o -4 address | grep -F {address} | tr -s ' ' | cut -d' ' -f2"
+        ran = node.run(f'cat "/sys/class/net/$({find})/mtu"', sudo=False, timeout_s=10)
+        if ran.rc != 0 or not ran.stdout.strip().isdigit():
+            raise _NotMeasured("its interface to the others is not found", node.name)
+        return int(ran.stdout)
+
+    def _echoes(self, mtu: int, *, tries: int) -> bool:
+        """Whether a packet of `mtu` bytes that must not be cut goes there and back."""
+        ping = f"ping -n -q -c {tries} -i 0.2 -W 1 -M do -s {mtu - _HEADERS} {self._address}"
+        ran = self._b.run(ping, sudo=True, timeout_s=10)
+        if ran.rc == _NOT_FOUND:
+            raise _NotMeasured("ping is missing", self._b.name)
+        if ran.timed_out or ran.rc not in (0, 1):  # 1: no answer, or larger than an interface's MTU
+            raise _NotMeasured(f"ping: {excerpt(ran.stderr) or ran.rc}", self._b.name)
+        return ran.rc == 0
+
+    # iperf3
+
+    def _tcp(self) -> Both:
+        said = self._both(0, ["-t", str(self._seconds.tcp)], self._seconds.tcp)
+        return _pair(_parsed(text).bits_per_second / 1e9 for text in said)
+
+    def _udp(self, size: int) -> tuple[Both, Both]:
+        options = ["-u", "-b", f"{self._udp_mbps:g}M", "-l", str(size)]
+        options += ["-t", str(self._seconds.udp)]
+        said = self._both(2, options, self._seconds.udp)
+        wanted = self._udp_mbps * 1e6 * self._seconds.udp / 8 / size
+        losses = [_loss(text, wanted) for text in said]
+        return _pair(loss for loss, _ in losses), _pair(jitter for _, jitter in losses)
+
+    def _ceiling(self, size: int) -> Both:
+        options = ["-u", "-b", "0", "-l", str(size), "-t", str(self._seconds.ceiling)]
+        said = self._both(4, options, self._seconds.ceiling)
+        return _pair(_arrived(text) for text in said)
+
+    def _both(self, offset: int, options: Sequence[str], seconds: int) -> tuple[str, str]:
+        """What the client printed of a to b (`-R`: the server sends), and of b to a."""
+        ports = [self._port + offset, self._port + offset + 1]
+        limit_s = 2 * (seconds + _SETUP_S)
+        servers = self._serve(ports, limit_s)
+        try:
+            from_server = self._ask(ports[0], [*options, "-R"], seconds)
+            to_server = self._ask(ports[1], options, seconds)
+        except BaseException:
+            self._a.run(f"kill {' '.join(servers)} 2>/dev/null || :", sudo=False, timeout_s=10)
+            raise
+        return from_server, to_server
+
+    def _serve(self, ports: Sequence[int], limit_s: float) -> list[str]:
+        """Start a server for one test on each port, bounded; their pids, once they listen."""
+        serve = " ".join(
+            f"setsid timeout -k 1 {limit_s:g} iperf3 -s -1 -p {port} </dev/null >/dev/null 2>&1 &"
+            " echo $!;"
+            for port in ports
+        )
+        listening = " && ".join(f"ss -Hltn 'sport = :{port}' | grep -q ." for port in ports)
+        script = (
+            f"command -v iperf3 >/dev/null || exit {_NOT_FOUND}; {serve} "
+            f"for _ in $(seq 100); do {{ {listening}; }} && exit 0; sleep 0.05; done; exit 1"
+        )
+        ran = self._a.run(script, sudo=False, timeout_s=_SETUP_S)
+        if ran.rc == _NOT_FOUND:
+            raise _NotMeasured("iperf3 is missing", self._a.name)
+        if ran.rc != 0 or ran.timed_out:
+            raise _NotMeasured(f"iperf3 does not listen on {ports[0]}", self._a.name)
+        return ran.stdout.split()
+
+    def _ask(self, port: int, options: Sequence[str], seconds: int) -> str:
+        client = ["iperf3", "-c", self._address, "-p", str(port), "-J", *options]
+        limit_s = seconds + _SETUP_S
+        ran = self._b.run(shlex.join(client), sudo=False, timeout_s=limit_s)
+        if ran.rc == _NOT_FOUND:
+            raise _NotMeasured("iperf3 is missing", self._b.name)
+        if ran.timed_out:
+            raise _NotMeasured(f"iperf3 did not end within {limit_s:g} s")
+        if ran.rc != 0:
+            raise _NotMeasured(f"iperf3: {_complaint(ran.stdout) or excerpt(ran.stderr)}")
+        return ran.stdout
+
+
+def clock(node: Node, now: Callable[[], float]) -> ClockFigures:
+    """How far a node's clock is from its source's, and from this machine's. Raises Unreachable."""
+    before = now()
+    date = node.run("date +%s.%N", sudo=False, timeout_s=10)
+    after = now()
+    there = number(date.stdout) if date.rc == 0 else None
+    seen = None if there is None else (there - (before + after) / 2) * 1000
+    found = ClockFigures(node=node.name, here_ms=seen, error_ms=(after - before) / 2 * 1000)
+    ran = node.run("LC_ALL=C chronyc -n tracking", sudo=False, timeout_s=10)
+    try:
+        offset = source_offset_ms(ran.stdout)
+    except ParseError as problem:
+        why = "chronyc is missing" if ran.rc == _NOT_FOUND else str(problem)
+        return found.model_copy(update={"trouble": why})
+    return found.model_copy(update={"source_ms": offset})
+
+
+def source_offset_ms(text: str) -> float:
+    """How far the clock is ahead, by `chronyc tracking`. ParseError: it follows no source."""
+    tracking = parse_tracking(text)
+    if not tracking.synchronised or tracking.offset_s is None:
+        raise ParseError("chronyc tracking", f"no source is followed ({tracking.leap})")
+    line = next(line for line in text.splitlines() if line.strip().startswith("System time"))
+    sign = -1 if "slow" in line else 1
+    return sign * abs(tracking.offset_s) * 1000
+
+
+def _loss(text: str, wanted: float) -> tuple[float, float | None]:
+    """Loss and jitter. A receiver that heard (almost) nothing counts no loss: that is no zero."""
+    found = _parsed(text)
+    total = load_json(text, "iperf3").get("end", {}).get("sum", {})
+    packets = total.get("packets") if isinstance(total, dict) else None
+    if not isinstance(packets, int | float) or packets < _SENT * wanted:
+        raise _NotMeasured(f"iperf3: {packets or 0:g} of {wanted:.0f} datagrams were counted")
+    if found.loss_percent is None:
+        raise _NotMeasured("iperf3 counted no loss")
+    return found.loss_percent, found.jitter_ms
+
+
+def _arrived(text: str) -> float:
+    """Gbit/s of UDP that arrived, whatever was lost."""
+    found = _parsed(text)
+    return found.bits_per_second * (1 - (found.loss_percent or 0.0) / 100) / 1e9
+
+
+def _parsed(text: str) -> Iperf3:
+    try:
+        return parse_iperf3(text)
+    except ParseError as problem:
+        raise _NotMeasured(str(problem)) from None
+
+
+def _complaint(text: str) -> str:
+    """The client's own word, which it prints as JSON and not to stderr."""
+    try:
+        return excerpt(str(load_json(text, "iperf3").get("error", "")))
+    except ParseError:
+        return excerpt(text)
+
+
+def _pair(values: Any) -> Both:
+    first, second = values
+    return first, second

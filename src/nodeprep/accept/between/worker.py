@@ -1,0 +1,135 @@
+"""`python -m nodeprep.accept.between.worker`: measures between nodes, from a job to events.
+
+One connection a node, in one process: gevent changes the whole of it, so the parent stays out.
+
+    NOTE   a word a round
+    DONE   {"pair": PairFigures} or {"clock": ClockFigures}; the last one {"ended": true}
+    ERROR  a node that cannot be reached; its pairs are then left out, the others go on
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+from gevent import monkey
+
+if __name__ == "__main__":
+    # Before anything imports sockets or threads.
+    monkey.patch_all(ssl=False, subprocess=False, signal=False)
+    gc.disable()
+    # paramiko loads a task runner for `Match exec` in ~/.ssh/config, which nodeprep never reads.
+    sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gevent.pool import Pool
+
+from nodeprep.accept.between.figures import ClockFigures, PairFigures, Trouble
+from nodeprep.accept.between.job import Job
+from nodeprep.accept.between.measure import PairTest, clock
+from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, NodeprepError
+from nodeprep.model.event import Event, What
+from nodeprep.remote import Remote, open_nodes
+
+Emit = Callable[[Event], None]
+
+
+def measure(job: Job, nodes: Mapping[str, Any], emit: Emit) -> None:
+    """All rounds between the connected `nodes`; pairs of others are left out."""
+    clocks = Pool(job.concurrency).imap_unordered(_clock, nodes.values())
+    for found in clocks:
+        emit(_done("clock", found))
+    for number, pairs in enumerate(job.rounds):
+        running = [pair for pair in pairs if set(pair) <= set(nodes)]
+        names = ", ".join(f"{a}-{b}" for a, b in running)
+        told = f"between nodes, round {number + 1} of {len(job.rounds)}: {names or 'nobody'}"
+        emit(Event(what=What.NOTE, data={"text": told}))
+        tests = [_pair(job, nodes, pair, number) for pair in running]
+        for figures in Pool(job.concurrency).imap_unordered(_run, tests):
+            emit(_done("pair", figures))
+
+
+def _pair(job: Job, nodes: Mapping[str, Any], pair: tuple[str, str], number: int) -> PairTest:
+    a, b = (next(m for m in job.members if m.name == name) for name in pair)
+    return PairTest(
+        nodes[a.name],
+        nodes[b.name],
+        a.address,
+        number=number,
+        seconds=job.seconds,
+        udp_mbps=min(a.udp_mbps, b.udp_mbps),
+    )
+
+
+def _run(test: PairTest) -> PairFigures:
+    try:
+        return test.run()
+    except Exception as problem:  # noqa: BLE001 - one pair must not end the others
+        why = f"{type(problem).__name__}: {problem}"
+        return test.nothing(Trouble(why=why))
+
+
+def _clock(node: Remote) -> ClockFigures:
+    try:
+        return clock(node, time.time)
+    except Exception as problem:  # noqa: BLE001
+        return ClockFigures(node=node.name, trouble=f"{type(problem).__name__}: {problem}")
+
+
+def _done(what: str, found: PairFigures | ClockFigures) -> Event:
+    return Event(what=What.DONE, data={what: found.model_dump(mode="json")})
+
+
+def main() -> int:
+    """0 when it came to its end, whatever was measured; 4 for a job that is none."""
+    gc.freeze()
+    gc.enable()
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a library prints is not an event
+
+    def emit(event: Event) -> None:
+        try:
+            stream.write(event.line())
+            stream.flush()
+        except BrokenPipeError:  # the parent is gone: nobody wants the rest
+            os._exit(1)
+
+    try:
+        job = Job.model_validate_json(sys.stdin.read())
+    except ValueError as problem:
+        print(f"the job is none: {type(problem).__name__}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    try:
+        _all(job, emit)
+    except KeyboardInterrupt:
+        return 130
+    emit(Event(what=What.DONE, data={"ended": True}))
+    return EXIT_GOOD
+
+
+def _all(job: Job, emit: Emit) -> None:
+    opened = open_nodes({m.name: m.connection for m in job.members}, concurrency=job.concurrency)
+    nodes: dict[str, Remote] = {}
+    for name, found in opened.items():
+        if isinstance(found, NodeprepError):
+            emit(_error(name, found))
+        else:
+            nodes[name] = found
+    try:
+        measure(job, nodes, emit)
+    finally:
+        for remote in nodes.values():
+            remote.close()
+
+
+def _error(name: str, error: NodeprepError) -> Event:
+    data = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
+    return Event(what=What.ERROR, node=name, data=data)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
