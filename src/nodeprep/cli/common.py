@@ -89,10 +89,13 @@ def show(result: RunResult) -> None:
     """The result as blocks on stdout, and where its report is."""
     from rich.console import Console  # noqa: PLC0415
 
-    from nodeprep.pipeline import run_folder  # noqa: PLC0415
+    from nodeprep.errors import EXIT_GOOD  # noqa: PLC0415
+    from nodeprep.pipeline import previous_run, run_folder  # noqa: PLC0415
     from nodeprep.report import text  # noqa: PLC0415
 
-    text.render(result, Console(file=sys.stdout))
+    # Who looks every few minutes and finds all well is not told that nothing changed.
+    quiet = result.verb == "status" or (result.verb == "drift" and result.exit_code == EXIT_GOOD)
+    text.render(result, Console(file=sys.stdout), None if quiet else previous_run(result))
     page = run_folder(result) / "report.html"
     if page.exists():
         typer.echo(f"report: {page}")

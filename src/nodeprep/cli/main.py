@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from nodeprep import __version__
-from nodeprep.cli import accept, drift, inspect, lab, plan, provision, report, retire, status
+from nodeprep.cli import (
+    accept,
+    drift,
+    evidence,
+    inspect,
+    lab,
+    plan,
+    provision,
+    report,
+    retire,
+    status,
+)
 from nodeprep.cli import init as starter
 from nodeprep.cli import validate as validation
 from nodeprep.cli.common import guarded
@@ -51,6 +62,7 @@ for _verb in (
     accept.accept,
     status.status,
     report.report,
+    evidence.evidence,
     retire.retire,
     starter.init,
 ):

@@ -161,12 +161,15 @@ class Ledger:
             )
         return clean
 
-    def last_run(self, verb: str | None = None) -> RunResult | None:
-        """The newest result that was kept, of any verb or of one."""
+    def last_run(self, verb: str | None = None, *, before: str | None = None) -> RunResult | None:
+        """The newest result that was kept, of any verb or of one; `before`: than this run's id."""
         found = self._rows(
             "SELECT document FROM results JOIN runs ON id = run_id "
-            "WHERE ?1 IS NULL OR verb = ?1 ORDER BY started DESC, runs.rowid DESC LIMIT 1",
+            "WHERE (?1 IS NULL OR verb = ?1) AND (?2 IS NULL OR "
+            "runs.rowid < (SELECT rowid FROM runs WHERE id = ?2)) "
+            "ORDER BY started DESC, runs.rowid DESC LIMIT 1",
             verb,
+            before,
         )
         return RunResult.model_validate_json(found[0]["document"]) if found else None
 

@@ -16,13 +16,16 @@ from nodeprep.model.lifecycle import Event as Happened
 from nodeprep.model.lifecycle import State
 from nodeprep.model.run import NodeResult, RunResult
 from nodeprep.pipeline import stages
+from nodeprep.pipeline.records import evidence as pack_evidence
+from nodeprep.pipeline.records import last_runs, previous, previous_run
 from nodeprep.pipeline.run import STAGES, Confirm, Feed, Options, Run, Work, begun, keep_json
 from nodeprep.remote import known_hosts
 from nodeprep.resources import site_dir, state_home
 
 __all__ = [
-    "STAGES", "Confirm", "Feed", "Options", "accept", "drift", "inspect", "load", "plan",
-    "provision", "report", "retire", "run_folder", "status", "validate",
+    "STAGES", "Confirm", "Feed", "Options", "accept", "drift", "evidence", "inspect", "load",
+    "plan", "previous_run", "provision", "report", "retire", "run_folder", "runs", "status",
+    "validate",
 ]  # fmt: skip
 
 AskPassword = Callable[[], str | None]
@@ -184,22 +187,40 @@ def report(options: Options, form: str, verb: str | None) -> str:
     from nodeprep.report import document, html, junit, prometheus  # noqa: PLC0415
 
     site = load(options)
-    path = site.folder / "ledger.sqlite"
-    result = None
-    if path.exists():
-        with Ledger.open(path) as ledger:
-            result = ledger.last_run(verb)
-    if result is None:
-        raise BadInput(
-            f"site {site.name} has no run to report", hint="nodeprep provision makes one"
-        )
+    result = _last(site, verb)
+    if form == "html":
+        return html.render(result, previous_run(result))
     renderers: dict[str, Callable[[RunResult], str]] = {
-        "html": html.render,
         "junit": junit.render,
         "json": document.dumps,
         "prometheus": prometheus.render,
     }
     return renderers[form](result)
+
+
+def _last(site: Site, verb: str | None) -> RunResult:
+    runs = last_runs(site.name)
+    found = next((run for run in runs if verb in (None, run.verb)), None)
+    if found is not None:
+        return found
+    if runs:
+        verbs = ", ".join(run.verb for run in runs)
+        raise BadInput(f"site {site.name} has no run of {verb} to report", hint=f"it has: {verbs}")
+    raise BadInput(f"site {site.name} has no run to report", hint="nodeprep provision makes one")
+
+
+def runs(options: Options) -> list[RunResult]:
+    """The last run of every verb, newest first."""
+    return last_runs(load(options).name)
+
+
+def evidence(options: Options, node: str) -> tuple[str, bytes]:
+    """The name of the site, and a node's archive for its provider's ticket."""
+    try:
+        site = load(options, secrets=True)  # to know what must not leave
+    except BadInput:
+        site = load(options)  # its vault stays closed; the ledger never saw what is in it
+    return site.name, pack_evidence(site, node)
 
 
 def retire(options: Options, reason: str) -> list[str]:
@@ -295,5 +316,6 @@ def _finish(run: Run) -> RunResult:
     if run.verb != "drift" or result.exit_code != EXIT_GOOD:
         from nodeprep.report import html  # noqa: PLC0415
 
-        (run.folder / "report.html").write_text(html.render(result), encoding="utf-8")
+        page = html.render(result, previous(run.ledger, result))
+        (run.folder / "report.html").write_text(page, encoding="utf-8")
     return result

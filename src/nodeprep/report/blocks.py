@@ -37,10 +37,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns under a header. The last column may be long; the others are short words."""
+    """Columns under a header. The last column may be long; the others are short words.
+
+    `plain`: what is printed instead of aligned columns where no terminal is, a line a row; for
+    tables of which several columns are long.
+    """
 
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    plain: tuple[str, ...] = ()
 
 
 Block = Line | Table
@@ -53,11 +58,17 @@ def show(console: Console, blocks: Iterable[Block]) -> None:
             _line(console, block)
         elif console.is_terminal:
             console.print(_rich_table(block))
+        elif block.plain:
+            _print(console, block.plain)
         else:
             if number and any(block.header):
                 console.print()
-            for text in plain_table(block):
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
+            _print(console, plain_table(block))
+
+
+def _print(console: Console, lines: Iterable[str]) -> None:
+    for text in lines:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def plain_table(table: Table) -> list[str]:

@@ -1,16 +1,18 @@
-"""Figures that a proof may bring along, made ready to be drawn: a matrix of pairs, a curve. Pure.
+"""A matrix of pairs that a proof brings along, made ready to be drawn. Pure.
 
 A verdict's `detail` may hold
 
     matrix   {"rows": [...], "cols": [...], "values": [[...]], "unit": "GB/s"}; None: no pair
-    curve    {"x": [...], "y": [...], "unit": "GB/s", "x_unit": "B"}
     better   "higher" (also when left out) or "lower"
+
+Rows and columns of a matrix between nodes bear the nodes' names. Of a node's own links the columns
+are its peers, and the one row bears its name, or the two are the ways: to the peer, and from it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pydantic import Field, ValidationError, model_validator
@@ -18,10 +20,8 @@ from pydantic import Field, ValidationError, model_validator
 from nodeprep.model.base import Frozen
 from nodeprep.model.verdict import Verdict
 
-WIDTH, HEIGHT = 560, 170  # of a curve, in its own units
-_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 10, 10, 24
-_LOG_FROM = 100  # an axis that spans more than this factor is logarithmic
-_MOST = 4096  # points or cells; more is no picture
+WAYS = ("to the peer", "from the peer")
+_MOST = 4096  # cells; more is no picture
 
 
 class Matrix(Frozen):
@@ -36,19 +36,6 @@ class Matrix(Frozen):
             raise ValueError("a row of values per row, and not too many")
         if any(len(line) != len(self.cols) for line in self.values):
             raise ValueError("a value per column")
-        return self
-
-
-class Curve(Frozen):
-    x: tuple[float, ...] = Field(min_length=2, max_length=_MOST)
-    y: tuple[float, ...]
-    unit: str = ""
-    x_unit: str = ""
-
-    @model_validator(mode="after")
-    def _pairs(self) -> Curve:
-        if len(self.x) != len(self.y) or not all(map(math.isfinite, (*self.x, *self.y))):
-            raise ValueError("a finite y for each x")
         return self
 
 
@@ -71,18 +58,6 @@ class Heatmap:
     unit: str
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A curve in the coordinates of its SVG: `points` for a polyline, `gate_y` or None."""
-
-    points: str
-    last: tuple[float, float]
-    gate_y: float | None
-    x_ticks: tuple[tuple[float, str], ...]
-    y_ticks: tuple[tuple[float, str], ...]
-    unit: str
-
-
 def heatmap(verdict: Verdict) -> Heatmap | None:
     """The verdict's matrix; None when it has none, or a malformed one."""
     try:
@@ -98,6 +73,35 @@ def heatmap(verdict: Verdict) -> Heatmap | None:
     return Heatmap(matrix.cols, lines, matrix.unit)
 
 
+def is_between(verdict: Verdict, nodes: Collection[str]) -> bool:
+    """Whether the verdict's matrix is of pairs of nodes: then it belongs to the fleet."""
+    matrix = verdict.detail.get("matrix")
+    rows = matrix.get("rows") if isinstance(matrix, dict) else None
+    if not isinstance(rows, list | tuple) or len(rows) < 2:
+        return False
+    return all(isinstance(row, str) and row in nodes for row in rows)
+
+
+def links_of(
+    verdict: Verdict, name: str, nodes: Collection[str]
+) -> dict[tuple[str, str], float | None]:
+    """What a node tells of its own links, by sender and receiver; empty when it tells nothing."""
+    try:
+        matrix = Matrix.model_validate(verdict.detail["matrix"])
+    except (KeyError, ValidationError):
+        return {}
+    if name in matrix.cols or not all(peer in nodes for peer in matrix.cols):
+        return {}
+    if matrix.rows == (name,):
+        (both,) = matrix.values
+        links = {(name, peer): value for peer, value in zip(matrix.cols, both, strict=True)}
+        return links | {(peer, name): value for (_, peer), value in links.items()}
+    if matrix.rows == WAYS:
+        to, back = (zip(matrix.cols, line, strict=True) for line in matrix.values)
+        return {(name, peer): v for peer, v in to} | {(peer, name): v for peer, v in back}
+    return {}
+
+
 def _cell(verdict: Verdict, value: float | None, low: float, high: float) -> HeatCell:
     if value is None or not math.isfinite(value):
         return HeatCell("", 0.0, bad=False)
@@ -111,62 +115,3 @@ def _is_bad(verdict: Verdict, value: float) -> bool:
         return False
     lower = verdict.detail.get("better") == "lower"
     return value > verdict.gate if lower else value < verdict.gate
-
-
-def curve(verdict: Verdict) -> Drawing | None:
-    """The verdict's curve; None when it has none, or a malformed one."""
-    try:
-        found = Curve.model_validate(verdict.detail["curve"])
-    except (KeyError, ValidationError):
-        return None
-    logarithmic = min(found.x) > 0 and max(found.x) / min(found.x) > _LOG_FROM
-    places = _scaled(found.x, _LEFT, WIDTH - _RIGHT, logarithmic=logarithmic)
-    top = max((*found.y, verdict.gate or 0.0, 0.0)) * 1.08 or 1.0
-    bottom = min((*found.y, 0.0))
-
-    def down(value: float) -> float:
-        share = (value - bottom) / (top - bottom)
-        return round(HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM), 1)
-
-    points = [(x, down(y)) for x, y in zip(places, found.y, strict=True)]
-    middle = len(places) // 2
-    return Drawing(
-        points=" ".join(f"{x},{y}" for x, y in points),
-        last=points[-1],
-        gate_y=down(verdict.gate) if verdict.gate is not None else None,
-        x_ticks=tuple(
-            (places[n], quantity(found.x[n], found.x_unit, binary=_binary(found.x)))
-            for n in sorted({0, middle, len(places) - 1})
-        ),
-        y_ticks=tuple((down(v), f"{v:.4g}") for v in _round_steps(bottom, top)),
-        unit=found.unit,
-    )
-
-
-def _scaled(values: Sequence[float], start: float, end: float, *, logarithmic: bool) -> list[float]:
-    shown = [math.log(v) for v in values] if logarithmic else list(values)
-    low, high = min(shown), max(shown)
-    span = (high - low) or 1.0
-    return [round(start + (v - low) / span * (end - start), 1) for v in shown]
-
-
-def _round_steps(low: float, high: float) -> list[float]:
-    """Three to five round figures between the two."""
-    size = 10 ** math.floor(math.log10((high - low) / 4))
-    step = next(size * f for f in (1, 2, 5, 10) if (high - low) / (size * f) < 5)
-    first = math.ceil(low / step)
-    return [n * step for n in range(first, math.floor(high / step) + 1)]
-
-
-def _binary(values: Sequence[float]) -> bool:
-    """Whether these are sizes in powers of two, as message sizes are."""
-    return all(v >= 1 and v == int(v) and int(v) & (int(v) - 1) == 0 for v in values)
-
-
-def quantity(value: float, unit: str = "", *, binary: bool = False) -> str:
-    """`8 Gi`, `1.5 M`: a figure short enough for an axis."""
-    base, letters = (1024.0, ("Ki", "Mi", "Gi", "Ti")) if binary else (1000.0, "kMGT")
-    for power in (4, 3, 2, 1):
-        if abs(value) >= base**power:
-            return f"{value / base**power:.3g} {letters[power - 1]}{unit}"
-    return f"{value:.3g} {unit}".rstrip()

@@ -12,12 +12,14 @@ from markupsafe import Markup
 
 from nodeprep.model.run import NodeResult, RunResult
 from nodeprep.model.verdict import Outcome, Verdict
-from nodeprep.report import charts, words
+from nodeprep.report import charts, curves, fleet, words
+from nodeprep.report.changes import changes
 from nodeprep.report.safe import clean
 
 # With so few nodes all are open; with more, only those that want attention.
 OPEN_NODES = 8
-_SHOWN = ("matrix", "curve", "better", "notes")  # by other means than a line of their own
+# By other means than a line of their own.
+_SHOWN = ("matrix", "curve", "better", "notes", "slow", "fleet", "baseline", "measurement")
 _LONGEST = 20_000  # characters of one text: a node may have printed megabytes
 _ORDER = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.WAIVED, Outcome.NOT_APPLICABLE, Outcome.PASS)
 _EXITS = {
@@ -55,8 +57,8 @@ class Section:
     open: bool
 
 
-def render(result: RunResult) -> str:
-    """The page as text."""
+def render(result: RunResult, previous: RunResult | None = None) -> str:
+    """The page as text. `previous`: the run before it, to say what changed since."""
     few = len(result.nodes) <= OPEN_NODES
     sections = [_section(node, n, few=few) for n, node in enumerate(result.nodes)]
     return (
@@ -71,6 +73,9 @@ def render(result: RunResult) -> str:
             exit_word=_EXITS.get(result.exit_code, ""),
             faults=sum(node.fault is not None for node in result.nodes),
             simulated=any(node.simulated for node in result.nodes),
+            fleet=fleet.lay_out(result),
+            changes=changes(result, previous),
+            anchors={section.node.name: section.anchor for section in sections},
         )
     )
 
@@ -146,12 +151,15 @@ def _environment() -> Environment:
     )
     environment.globals.update(
         heatmap=charts.heatmap,
-        curve=charts.curve,
+        is_between=charts.is_between,
+        curve=curves.curve,
         margin=words.margin,
         why=words.why,
         notes=words.notes,
+        slow=words.slow,
+        beside=words.beside,
         changed_roles=words.changed_roles,
-        chart=charts,
+        chart=curves,
     )
     return environment
 

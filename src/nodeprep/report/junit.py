@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 
 from nodeprep.model.run import NodeResult, RunResult
 from nodeprep.model.verdict import Outcome, Verdict
+from nodeprep.report import words
 from nodeprep.report.safe import clean
 
 _TAGS = {
@@ -68,6 +69,7 @@ def _evidence(verdict: Verdict) -> str:
         "read": verdict.read,
         "source": verdict.source,
         "do": verdict.action,
+        "note": "; ".join(words.notes(verdict)),
         "simulated": "yes" if verdict.simulated else "",
     }
     lines = [f"{name}: {text}" for name, text in named.items() if text]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich.console import Console
 
@@ -24,6 +24,7 @@ from nodeprep.report.blocks import (
     Table,
     show,
 )
+from nodeprep.report.changes import changes
 from nodeprep.report.safe import one_line
 
 OUTCOME_STYLES = {
@@ -35,12 +36,15 @@ OUTCOME_STYLES = {
 }
 
 
-def render(result: RunResult, console: Console) -> None:
-    """Print what the verb's reader came for. NO_COLOR is honoured, by rich."""
-    show(console, blocks(result))
+def render(result: RunResult, console: Console, previous: RunResult | None = None) -> None:
+    """Print what the verb's reader came for. NO_COLOR is honoured, by rich.
+
+    previous   the run of the same verb before this one, to say what changed since
+    """
+    show(console, blocks(result, previous))
 
 
-def blocks(result: RunResult) -> Iterator[Block]:
+def blocks(result: RunResult, previous: RunResult | None = None) -> Iterator[Block]:
     """What `render` prints: plan, drift lines, hardware, gates; then the table of nodes."""
     views = {"plan": plan, "drift": drift, "inspect": hardware, "accept": gates, "provision": gates}
     view = views.get(result.verb)
@@ -52,7 +56,31 @@ def blocks(result: RunResult) -> Iterator[Block]:
         yield nodes(result)
     if result.verb != "status":  # those are of an older run
         yield from faults(result)
+    if result.verb not in ("status", "plan"):
+        yield from changed(result, previous)
     yield from _simulated(result)
+
+
+def list_runs(results: Iterable[RunResult], pages: Mapping[str, str], console: Console) -> None:
+    """One row per run: verb, when, how it ended, nodes, and its page by the run's id."""
+    rows = tuple(
+        (
+            Cell(result.verb, STRONG),
+            Cell(words.when(result.finished)),
+            Cell(str(result.exit_code), BAD if result.exit_code else GOOD),
+            Cell(_summary(result)),
+            Cell(pages.get(result.id, "-")),
+        )
+        for result in results
+    )
+    show(console, [Table(("verb", "finished", "exit", "nodes", "page"), rows)])
+
+
+def _summary(result: RunResult) -> str:
+    counts: dict[str, int] = {}
+    for node in result.nodes:
+        counts[node.state.value] = counts.get(node.state.value, 0) + 1
+    return ", ".join(f"{count} {state}" for state, count in counts.items()) or "none"
 
 
 def nodes(result: RunResult) -> Table:
@@ -90,22 +118,47 @@ def states(result: RunResult) -> Table:
 
 
 def drift(result: RunResult) -> Iterator[Block]:
-    """`node  claim  wanted …  read …`, one line per claim that does not hold or is not known."""
-    rows = tuple(_drifted(node, verdict) for node in result.nodes for verdict in node.blocking)
-    if rows:
-        yield Table(("", "", "", ""), rows)
+    """Node, claim, wanted and read of each claim that does not hold or is not known."""
+    found = tuple((node, verdict) for node in result.nodes for verdict in node.blocking)
+    if found:
+        yield _differences(found)
     elif all(node.verdicts and node.fault is None for node in result.nodes) and result.nodes:
         yield Line("no drift", GOOD)
 
 
+def _differences(found: Iterable[tuple[NodeResult, Verdict]]) -> Table:
+    """Claims that do not hold. Off a terminal a line each, which grep and mail leave whole."""
+    found = tuple(found)
+    return Table(
+        ("node", "claim", "wanted", "read"),
+        tuple(_drifted(node, verdict) for node, verdict in found),
+        plain=tuple(f"{one_line(node.name)} {_difference(verdict)}" for node, verdict in found),
+    )
+
+
 def _drifted(node: NodeResult, verdict: Verdict) -> tuple[Cell, ...]:
     style = OUTCOME_STYLES[verdict.verdict]
-    claim = Cell(verdict.claim, style)
+    read = verdict.read or "nothing"
     if verdict.verdict is Outcome.UNKNOWN:
-        said = verdict.reason or "could not be measured"
-        return Cell(node.name, STRONG), claim, Cell("unknown", style), Cell(said)
-    wanted, read = f"wanted {verdict.wanted}", f"read {verdict.read or 'nothing'}"
-    return Cell(node.name, STRONG), claim, Cell(wanted), Cell(read)
+        read = f"unknown: {verdict.reason or 'could not be measured'}"
+    elif verdict.reason and not verdict.wanted:
+        read = verdict.reason
+    return (
+        Cell(node.name, STRONG),
+        Cell(verdict.claim, style),
+        Cell(verdict.wanted or "-"),
+        Cell(read, style),
+    )
+
+
+def _difference(verdict: Verdict) -> str:
+    if verdict.verdict is Outcome.UNKNOWN:
+        said = f"unknown: {verdict.reason or 'could not be measured'}"
+    elif verdict.wanted:
+        said = f"wanted {verdict.wanted}; read {verdict.read or 'nothing'}"
+    else:
+        said = verdict.reason or f"read {verdict.read or 'nothing'}"
+    return f"{one_line(verdict.claim, CELL_WIDTH)}: {one_line(said, 2 * CELL_WIDTH)}"
 
 
 def plan(result: RunResult) -> Iterator[Block]:
@@ -192,20 +245,21 @@ def gates(result: RunResult) -> Iterator[Block]:
     rows = tuple(_gate(node, verdict) for node in result.nodes for verdict in words.gates(node))
     if rows:
         yield Table(("node", "gate", "verdict", "measured", "threshold", "margin", "source"), rows)
+    yield from _slow(result)
     others = tuple(
-        _drifted(node, verdict)
+        (node, verdict)
         for node in result.nodes
         if node.fault is None  # that is the reason then, not the claims it never came to
         for verdict in node.blocking
         if not words.is_gate(verdict)
     )
     if others:
-        yield Table(("", "", "", ""), others)
+        yield _differences(others)
 
 
 def _gate(node: NodeResult, verdict: Verdict) -> tuple[Cell, ...]:
     marks = [verdict.source or "-"]
-    marks += words.notes(verdict)
+    marks += (note for note in words.notes(verdict) if note != words.slow(verdict))
     marks += ["provisional"] * verdict.provisional + ["simulated"] * verdict.simulated
     style = OUTCOME_STYLES[verdict.verdict]
     return (
@@ -217,6 +271,40 @@ def _gate(node: NodeResult, verdict: Verdict) -> tuple[Cell, ...]:
         Cell(words.margin(verdict) or "-"),
         Cell("; ".join(marks), QUIET),
     )
+
+
+def _slow(result: RunResult) -> Iterator[Block]:
+    """Who is behind its sisters, whatever the gate says."""
+    for node in result.nodes:
+        for verdict in node.verdicts:
+            if words.slow(verdict):
+                line = f"{node.name} {verdict.claim}: {words.slow(verdict)}"
+                yield Line(one_line(line, CELL_WIDTH), UNSURE)
+
+
+def changed(result: RunResult, previous: RunResult | None) -> Iterator[Block]:
+    """What is not as it was in the last run of the same verb."""
+    found = changes(result, previous)
+    if not found:
+        return
+    yield Line(f"changed since {words.when(found.since.finished)}", STRONG)
+    for node in found.nodes:
+        name = one_line(node.name)
+        if node.state:
+            yield Line(f"{name}: {node.state[0]}, now {node.state[1]}", indent=2)
+        if node.fault:
+            yield Line(f"{name}: {one_line(node.fault, CELL_WIDTH)}", indent=2)
+        for word, style, verdicts in (("red", BAD, node.red), ("green", GOOD, node.green)):
+            if verdicts:
+                yield Line(f"{name}: turned {word}: {_claims(verdicts)}", style, indent=2)
+        for moved in node.moved:
+            style = UNSURE if moved.worse else PLAIN
+            yield Line(f"{name}: {one_line(str(moved), CELL_WIDTH)}", style, indent=2)
+
+
+def _claims(verdicts: tuple[Verdict, ...], most: int = 5) -> str:
+    names = ", ".join(one_line(verdict.claim, CELL_WIDTH) for verdict in verdicts[:most])
+    return names + (f" and {len(verdicts) - most} more" if len(verdicts) > most else "")
 
 
 def faults(result: RunResult) -> Iterator[Block]:

@@ -12,6 +12,7 @@ from nodeprep.model.verdict import Outcome, Verdict
 
 GOOD_STATES = (State.ACCEPTED, State.JOINED)
 BAD_STATES = (State.QUARANTINED, State.DRIFTED)
+_KERNELS_SHARE = 0.9  # of the memory plugged in; less than this is worth a word
 
 
 def is_gate(verdict: Verdict) -> bool:
@@ -79,6 +80,27 @@ def notes(verdict: Verdict) -> tuple[str, ...]:
     """What a passed gate wants to be known all the same: past the warning, worse than before."""
     found = verdict.detail.get("notes", ())
     return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
+
+
+def slow(verdict: Verdict) -> str:
+    """How far a figure is behind those of the node's sisters; empty when it is not."""
+    return str(verdict.detail.get("slow", ""))
+
+
+def beside(verdict: Verdict) -> str:
+    """What a figure can be compared with besides its gate: its sisters, its own past."""
+    fleet, baseline = verdict.detail.get("fleet"), verdict.detail.get("baseline")
+    said = []
+    if isinstance(fleet, dict) and isinstance(fleet.get("median"), int | float):
+        spread = fleet.get("mad")
+        known = isinstance(spread, int | float)
+        said.append(
+            f"{fleet.get('nodes', '?')} sisters: median {figure(fleet['median'], verdict.unit)}"
+            + (f", deviation {figure(spread, '')}" if known else "")
+        )
+    if isinstance(baseline, int | float):
+        said.append(f"when last accepted {figure(baseline, verdict.unit)}")
+    return "; ".join(said)
 
 
 def when(at: dt.datetime | None) -> str:
@@ -152,14 +174,12 @@ def rented(parts: Parts) -> dict[str, str]:
 
 def standing(hardware: Hardware) -> dict[str, str]:
     """What stands in the node, a line a part; `not read` where no tool said."""
-    cpu, dimms = hardware.cpu, hardware.dimms
+    cpu = hardware.cpu
     lines = {
         "CPU": f"{_or(cpu.sockets)} x {_or(cpu.cores_per_socket)} cores {cpu.model or ''}".rstrip()
         if cpu
         else _unread(hardware, "cpu"),
-        "memory": f"{hardware.memory_kib / 1024**2:.0f} GiB"
-        if hardware.memory_kib
-        else _unread(hardware, "memory"),
+        "memory": _memory(hardware),
         "disks": ", ".join(
             f"{d.name} {size(d.size_bytes)} {d.transport or '?'}" for d in hardware.disks
         )
@@ -181,10 +201,24 @@ def standing(hardware: Hardware) -> dict[str, str]:
         or _unread(hardware, "board"),
         "BIOS": hardware.bios_version or _unread(hardware, "bios"),
     }
-    populated = [dimm for dimm in dimms or () if dimm.size_mib]
-    if populated and hardware.memory_kib:
-        lines["memory"] += f" in {len(populated)} DIMMs"
     return {part: line or "none" for part, line in lines.items()}
+
+
+def _memory(hardware: Hardware) -> str:
+    """The sum of the modules where they are known, else what the kernel has.
+
+    The kernel keeps some percent for itself. Where it has much less than what is plugged in,
+    both are told, unless the modules are a stand-in's.
+    """
+    sizes = [dimm.size_mib for dimm in hardware.dimms or () if dimm.size_mib]
+    kernel = hardware.memory_kib / 1024**2 if hardware.memory_kib else None
+    if not sizes:
+        return f"{kernel:.0f} GiB" if kernel else _unread(hardware, "memory")
+    plugged = sum(sizes) / 1024
+    text = f"{plugged:g} GiB in {len(sizes)} DIMMs"
+    if kernel and kernel < _KERNELS_SHARE * plugged and "dimms" not in hardware.simulated:
+        text += f", the kernel has {kernel:.0f} GiB"
+    return text
 
 
 def _gpus(hardware: Hardware) -> str:

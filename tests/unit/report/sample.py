@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 from nodeprep.model.hardware import Cpu, Dimm, Disk, Gpu, Hardware, Nic
 from nodeprep.model.lifecycle import State
@@ -75,7 +76,7 @@ CLAIMS = (
     passed("nfs_client/mount:/data", "nas1:/export/data, nfs4"),
 )  # fmt: skip
 
-MATRIX = {
+MATRIX: dict[str, Any] = {
     "rows": ["GPU0", "GPU1", "GPU2", "GPU3"],
     "cols": ["GPU0", "GPU1", "GPU2", "GPU3"],
     "values": [
@@ -84,7 +85,7 @@ MATRIX = {
     ],
     "unit": "GB/s",
 }  # fmt: skip
-CURVE = {
+CURVE: dict[str, Any] = {
     "x": [2**n for n in range(20, 34)],
     "y": [21.4, 38.8, 63.0, 94.1, 120.5, 141.2, 155.8, 163.9, 168.4, 170.8, 171.9, 172.2, 172.3,
           172.4],
@@ -231,3 +232,59 @@ def planned() -> NodeResult:
         disks=("nvme-eui.0025385b1",),
     )  # fmt: skip
     return NodeResult(name="gpu1", state=State.DRIFTED, since=STARTED, verdicts=verdicts, plan=plan)
+
+
+def fleet(count: int = 13) -> tuple[NodeResult, ...]:
+    """Nodes of one profile: one behind its sisters, one refused, a bad pair between two."""
+    names = [f"gpu{n:02}" for n in range(1, count + 1)]
+    return tuple(_member(names, n) for n in range(count))
+
+
+def _member(names: list[str], n: int) -> NodeResult:
+    slow, refused_one = n == 4, n == 8
+    top = 201.0 if slow else 172.4 if refused_one else 224 + (n * 7) % 5
+    y = [round(point / 172.4 * top, 1) for point in CURVE["y"]]
+    note = "11 % below its sisters: 201 against a median of 226 GB/s"
+    middle = [round(point / 172.4 * 226, 1) for point in CURVE["y"]]
+    ring = busbw(top, Outcome.FAIL if refused_one else Outcome.PASS)
+    ring = ring.model_copy(
+        update={"detail": {
+            "better": "higher", "baseline": 225.0, "curve": {**CURVE, "y": y, "fleet": middle},
+            "fleet": {"median": 226.0, "mad": 1.0, "nodes": len(names) - 1},
+            **({"notes": [note], "slow": note} if slow or refused_one else {}),
+        }}
+    )  # fmt: skip
+    bad = {frozenset((names[2], names[-2]))} if len(names) > 4 else set()
+    peers = [name for name in names if name != names[n]]
+    row = [3.11 if frozenset((names[n], p)) in bad else 9.3 + (len(p) + k * 3 + n) % 9 / 100
+           for k, p in enumerate(peers)]  # fmt: skip
+    tcp = Verdict(
+        claim="base/proof:network.tcp", role="base", verdict=Outcome.PASS, value=min(row), gate=9.0,
+        wanted=">= 9 Gb/s", read=f"{min(row):.2f} Gb/s", unit="Gb/s", source="line rate 10 Gb/s",
+        simulated=True, detail={"better": "higher", "matrix": {
+            "rows": [names[n]], "cols": peers, "values": [row], "unit": "Gb/s"}},
+    )  # fmt: skip
+    if min(row) < 9:
+        tcp = tcp.model_copy(
+            update={"verdict": Outcome.FAIL, "reason": f"3.11 Gb/s with {names[2]} or {names[-2]}",
+                    "action": "change the cable of the pair, then its switch port"}
+        )  # fmt: skip
+    copies = h2d(round(25.4 + (n * 5) % 7 / 10, 1))
+    matrix = {
+        **MATRIX,
+        "values": [
+            [v and (v if refused_one else max(v, 91.5)) for v in line] for line in MATRIX["values"]
+        ],
+    }
+    p2p = P2P.model_copy(update={"detail": {"matrix": matrix, "better": "higher"}})
+    if not refused_one:
+        p2p = p2p.model_copy(update={"verdict": Outcome.PASS, "value": 91.2 + n % 4 / 10,
+                                     "reason": "", "action": "", "read": "91.5 GB/s"})  # fmt: skip
+    out = refused_one or min(row) < 9
+    return NodeResult(
+        name=names[n], state=State.QUARANTINED if out else State.JOINED, since=FINISHED,
+        why=(ring.reason if refused_one else tcp.reason) if out else "",
+        profile=PROFILE, host=host(names[n]), hardware=hardware(), simulated=True,
+        verdicts=(*CLAIMS, ring, p2p, copies, tcp),
+        changed=("base: Install packages",) if n % 5 == 0 else (),
+    )  # fmt: skip

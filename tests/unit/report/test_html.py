@@ -11,7 +11,7 @@ from tests.unit.report import sample
 from nodeprep.model.lifecycle import State
 from nodeprep.model.run import Fault, NodeResult
 from nodeprep.model.verdict import Outcome, Verdict
-from nodeprep.report import html
+from nodeprep.report import html, words
 
 VOID = {"meta", "link", "line", "circle", "polyline", "br"}
 
@@ -56,11 +56,11 @@ def page(*nodes: NodeResult, verb: str = "provision") -> Page:
 
 def test_it_names_the_site_the_verb_every_node_and_its_state() -> None:
     text = page().text
-    for words in ("la nodeprep provision", "2026-11-30 16:50 UTC", "took 4 min 12 s",
+    for said in ("la nodeprep provision", "2026-11-30 16:50 UTC", "took 4 min 12 s",
                   "2 joined", "1 quarantined", "exit 2: drift, or a gate failed",
                   "gpu3", "10.77.0.13:22 did not answer within 10 s",
                   "is the node powered on"):  # fmt: skip
-        assert words in text
+        assert said in text
 
 
 def test_a_gate_has_value_threshold_margin_source_and_its_marks() -> None:
@@ -93,6 +93,41 @@ def test_failing_roles_come_first_and_what_passed_is_folded() -> None:
     folded = [a for a in found.of("details") if a.get("class") == "passed"]
     assert folded
     assert all("open" not in attributes for attributes in folded)
+
+
+def test_memory_is_the_sum_of_its_modules_and_a_lack_is_told() -> None:
+    lab = sample.hardware().model_copy(
+        update={"memory_kib": 24 * 1024**2, "simulated": ("gpus", "dimms")}
+    )
+    assert words.standing(lab)["memory"] == "512 GiB in 16 DIMMs"
+    real = lab.model_copy(update={"simulated": ()})
+    assert words.standing(real)["memory"] == "512 GiB in 16 DIMMs, the kernel has 24 GiB"
+    bare = real.model_copy(update={"dimms": None})
+    assert words.standing(bare)["memory"] == "24 GiB"
+
+
+def test_figures_of_several_nodes_stand_side_by_side() -> None:
+    found = page(*sample.fleet())
+    assert "The fleet" in found.text
+    assert "behind its sisters" in found.text
+    assert "12 sisters: median 226 GB/s" in found.text
+    assert sum(a.get("class") == "across" for a in found.of("table")) == 1
+    assert "The fleet" not in page(sample.nas()).text
+
+
+def test_links_between_nodes_are_one_heat_map() -> None:
+    found = page(*sample.fleet())
+    assert any(a.get("id") == "links" for a in found.of("h3"))
+    assert [a.get("class") for a in found.of("td")].count("bad") >= 2
+
+
+def test_what_changed_since_the_last_run_is_a_section() -> None:
+    was = sample.run("accept", sample.joined().model_copy(update={"name": "gpu2"}))
+    now = Page(html.render(sample.run("accept", sample.refused()), was)).text
+    assert "Changed since 2026-11-30 16:50 UTC gpu2 joined now quarantined" in now
+    assert "nccl/proof:all_reduce: 223.6 GB/s, now 172.4 GB/s (-22.9 %)" in now
+    assert "Nothing: every state and every check is as it was." in Page(html.render(was, was)).text
+    assert "Changed since" not in page(sample.refused()).text
 
 
 def test_diffs_are_shown_line_by_line() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -14,9 +15,15 @@ from nodeprep.model.verdict import Outcome, Verdict
 from nodeprep.report import text
 
 
-def printed(result: RunResult, *, terminal: bool = False) -> str:
+def printed(
+    result: RunResult,
+    *,
+    terminal: bool = False,
+    width: int = 100,
+    previous: RunResult | None = None,
+) -> str:
     out = io.StringIO()
-    text.render(result, Console(file=out, force_terminal=terminal, width=100))
+    text.render(result, Console(file=out, force_terminal=terminal, width=width), previous)
     return out.getvalue()
 
 
@@ -27,14 +34,24 @@ def test_the_table_of_nodes_says_state_changes_checks_gates_and_why() -> None:
         assert word in row
 
 
-def test_drift_is_one_line_per_claim_with_wanted_and_read() -> None:
+def test_drift_off_a_terminal_is_one_line_a_claim_and_nothing_is_padded() -> None:
     lines = printed(sample.run("drift", sample.planned())).splitlines()
-    assert lines[0].split("  ")[:2] == ["gpu1", "nccl/file:/etc/nccl.conf"]
-    assert "wanted sha256 9b1c…" in lines[0]
-    assert "read sha256 77aa…" in lines[0]
-    assert lines[2].split() == [
-        "gpu1", "base/sysctl:net.core.rmem_max", "unknown", "sysctl", "printed", "nothing",
-    ]  # fmt: skip
+    assert lines[:3] == [
+        "gpu1 nccl/file:/etc/nccl.conf: wanted sha256 9b1c…; read sha256 77aa…",
+        "gpu1 nccl/package:libnccl2: wanted 2.16.5-1+cuda12.0, held; read not installed",
+        "gpu1 base/sysctl:net.core.rmem_max: unknown: sysctl printed nothing",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_drift_on_a_terminal_fits_its_width_and_loses_no_word(width: int) -> None:
+    long = sample.CONF.model_copy(update={"wanted": "wanted " * 60, "read": "read " * 60 + "end"})
+    node = sample.planned().model_copy(update={"verdicts": (long,)})
+    out = re.sub(r"\x1b\[[0-9;]*m", "", printed(sample.run("drift", node), terminal=True,
+                                                width=width))  # fmt: skip
+    assert max(map(len, out.splitlines())) <= width
+    assert out.count("wanted") >= 57  # some are broken at the edge of a narrow column
+    assert "end" in out
 
 
 def test_no_drift_is_said_only_when_every_node_was_looked_at() -> None:
@@ -72,6 +89,37 @@ def test_a_part_that_is_not_as_rented_is_one_line_below_the_table() -> None:
 def test_a_note_on_a_passed_gate_is_shown() -> None:
     node = sample.nas().model_copy(update={"verdicts": (sample.h2d(22.5),)})
     assert "22.5 GB/s is past the warning at 24" in printed(sample.run("accept", node))
+
+
+def test_who_is_behind_its_sisters_has_a_line_of_its_own() -> None:
+    note = "12 % below its sisters: 201 against a median of 228 GB/s"
+    slow = sample.busbw(201, Outcome.PASS)
+    slow = slow.model_copy(update={"detail": {"notes": [note], "slow": note}})
+    out = printed(sample.run("accept", sample.nas().model_copy(update={"verdicts": (slow,)})))
+    assert out.count(note) == 1
+    assert f"nas1 nccl/proof:all_reduce: {note}\n" in out
+
+
+def test_what_changed_since_the_last_run_is_told() -> None:
+    was = sample.run("accept", sample.joined().model_copy(update={"name": "gpu2"}))
+    out = printed(sample.run("accept", sample.refused()), previous=was)
+    for line in (
+        "changed since 2026-11-30 16:50 UTC",
+        "  gpu2: joined, now quarantined",
+        "  gpu2: turned red: nccl/proof:all_reduce",
+        "  gpu2: nccl/proof:all_reduce: 223.6 GB/s, now 172.4 GB/s (-22.9 %)",
+    ):
+        assert f"{line}" in out
+    assert "changed since" not in printed(was, previous=was)
+
+
+def test_the_last_run_of_every_verb_is_a_row() -> None:
+    out = io.StringIO()
+    runs = [sample.run("accept", sample.joined(), exit_code=0), sample.run()]
+    text.list_runs(runs, {runs[1].id: "x/report.html"}, Console(file=out, width=100))
+    rows = [row.split("  ") for row in out.getvalue().splitlines()]
+    assert [row[0].strip() for row in rows] == ["verb", "accept", "provision"]
+    assert rows[2][-1] == "x/report.html"
 
 
 def test_a_fault_says_what_to_do() -> None:
