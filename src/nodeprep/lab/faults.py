@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nodeprep.errors import BadInput
@@ -16,18 +16,26 @@ from nodeprep.lab.state import LabDir, LabState, NodeState
 
 @dataclass(frozen=True)
 class Entry:
-    """A fault on offer. `kind`: board (what stand-ins report) or host (the machine itself)."""
+    """A fault on offer. `kind`: board (what stand-ins report) or host (the machine itself).
+
+    `arguments`: by name, with their defaults; None for one that must be given.
+    """
 
     name: str
     kind: str
     summary: str
+    arguments: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def catalogue() -> tuple[Entry, ...]:
     """Every fault that `inject` knows, hardware first."""
-    boards = [Entry(name, "board", fault.summary) for name, fault in board.CATALOGUE.items()]
+    boards = [
+        Entry(name, "board", fault.summary, fault.takes())
+        for name, fault in board.CATALOGUE.items()
+    ]
     hosts = [
-        Entry(name, "host", _with_arguments(fault)) for name, fault in hostfaults.CATALOGUE.items()
+        Entry(name, "host", _with_arguments(fault), dict(fault.defaults))
+        for name, fault in hostfaults.CATALOGUE.items()
     ]
     return (*boards, *hosts)
 
@@ -88,9 +96,12 @@ def _change_board(lab: LabDir, one: NodeState, fault: str, args: Mapping[str, st
     before = node.read_board(root)
     try:
         after = board.CATALOGUE[fault].apply(before, **args)
-    except (ValueError, KeyError, IndexError) as problem:
+    except ValueError as problem:
         given = ", ".join(f"{key}={value}" for key, value in args.items()) or "no arguments"
-        raise BadInput(f"{fault} with {given}: {problem}") from None
+        raise BadInput(
+            f"{fault} with {given}: {problem}",
+            hint="nodeprep lab inject --list shows every fault and what it takes",
+        ) from None
     undo = patch.changes(before, after)
     shell.write_atomic(_undo_file(lab, one, fault), json.dumps(undo))
     node.write_board(root, after)

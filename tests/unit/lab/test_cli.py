@@ -34,7 +34,15 @@ def test_every_verb_shows_an_example(verb: str) -> None:
 
 def test_faults_are_listed_for_programs_too() -> None:
     entries = json.loads(call("inject", "--list", "--json").stdout)
-    assert {"name": "no_python", "kind": "host", "summary": "no Python is installed"} in entries
+    found = {entry["name"]: entry for entry in entries}
+    assert found["no_python"] == {
+        "name": "no_python",
+        "kind": "host",
+        "summary": "no Python is installed",
+        "arguments": {},
+    }
+    assert found["xid"]["arguments"] == {"code": None, "gpu": "0", "age_s": "600"}
+    assert found["noisy_output"]["arguments"] == {"megabytes": "2"}
     assert "gpu_missing" in call("inject", "--list").stdout
 
 

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .board import Board
 
 # CUDA version that a driver branch announces.
-_CUDA = {"530": "12.1", "535": "12.2", "550": "12.4"}
+_CUDA = {"470": "11.4", "525": "12.0", "530": "12.1", "535": "12.2", "550": "12.4",
+         "560": "12.6", "570": "12.8", "580": "13.0"}  # fmt: skip
 _ABSENT = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
     "the latest NVIDIA driver is installed and running.\n\n"

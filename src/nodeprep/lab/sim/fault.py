@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,19 +21,40 @@ class Fault:
     summary: str
     change: Callable[..., None]
 
+    def takes(self) -> dict[str, str | None]:
+        """Its arguments and their defaults, as text; None for one that must be given."""
+        _, *rest = inspect.signature(self.change).parameters.values()
+        return {one.name: None if one.default is one.empty else str(one.default) for one in rest}
+
     def apply(self, board: Board, **args: Any) -> Board:
         """A copy of `board` with the fault in it, noted under `faults`.
 
         Values may be text, as a command line gives them. ValueError when an argument is unknown
         or names a part that this board does not have.
         """
+        self._check(args)
         faulty = copy.deepcopy(board)
         try:
             self.change(faulty, **args)
-        except TypeError as error:
-            raise ValueError("%s: %s" % (self.name, error)) from None
+        except ValueError as error:
+            # int() and float() say what they could not read, but not what was wanted.
+            word = str(error).rpartition(": ")[2]
+            number = str(error).startswith(("invalid literal", "could not convert"))
+            raise ValueError("%s is no number" % word if number else str(error)) from None
         faulty["faults"].append({"name": self.name, "args": args})
         return faulty
+
+    def _check(self, args: dict[str, Any]) -> None:
+        takes = self.takes()
+        words = [name if default is None else "%s=%s" % (name, default or "''")
+                 for name, default in takes.items()]  # fmt: skip
+        offer = "%s takes %s" % (self.name, ", ".join(words) or "no arguments")
+        for name in args:
+            if name not in takes:
+                raise ValueError("there is no argument %s: %s" % (name, offer))
+        for name, default in takes.items():
+            if default is None and name not in args:
+                raise ValueError("the argument %s is missing: %s" % (name, offer))
 
 
 def the_gpu(board: Board, gpu: Any) -> Gpu:

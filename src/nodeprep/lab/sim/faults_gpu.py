@@ -57,11 +57,16 @@ def _peers(board: Board, gpu: Gpu, link: dict[str, Any]) -> list[dict[str, Any]]
     return []
 
 
+def _link(gpu: Gpu, link: Any) -> dict[str, Any]:
+    links: list[dict[str, Any]] = gpu["nvlinks"]
+    if not 0 <= int(link) < len(links):
+        raise ValueError("there is no link %s: a GPU has %d" % (link, len(links)))
+    return links[int(link)]
+
+
 def _link_down(board: Board, gpu: Any = 0, link: Any = 3) -> None:
     found = the_gpu(board, gpu)
-    if not 0 <= int(link) < len(found["nvlinks"]):
-        raise ValueError("there is no link %s: a GPU has %d" % (link, len(found["nvlinks"])))
-    end = found["nvlinks"][int(link)]
+    end = _link(found, link)
     for side in [end, *_peers(board, found, end)]:
         side["active"] = False
 
@@ -74,7 +79,7 @@ def _links_half(board: Board, gpu: Any = 0) -> None:
 
 
 def _link_errors(board: Board, gpu: Any = 0, link: Any = 0, count: Any = 4711) -> None:
-    the_gpu(board, gpu)["nvlinks"][int(link)].update(crc=int(count), replay=int(count) // 10)
+    _link(the_gpu(board, gpu), link).update(crc=int(count), replay=int(count) // 10)
 
 
 def _p2p_off(board: Board) -> None:

@@ -1,4 +1,4 @@
-"""nccl-tests 2.13: all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf.
+"""nccl-tests 2.10 to 2.17: all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf.
 
 One process with `-g N`, or under mpirun (Open MPI's variables): then the first rank prints for all,
 and ranks on other nodes are taken to have a board like this one.
@@ -31,6 +31,9 @@ _DEFAULTS = {"threads": "1", "gpus": "1", "low": "32M", "high": "32M", "step": "
              "iters": "20", "warmup": "5", "agg": "1", "check": "1", "graph": "0"}  # fmt: skip
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ELEMENT = 4
+# Minor versions: from the first on wrong values are counted (before: the size of the error) and
+# the root is told; from the second on the test names itself and the whole PCI address.
+COUNTING, NEW = 13, 16
 _REDUCES = ("all_reduce", "reduce_scatter")
 
 
@@ -58,7 +61,7 @@ def run(args: list[str], board: Board) -> Result:
     # The environment may forbid what the board allows.
     board = dict(board, p2p=board["p2p"] and chosen.get("NCCL_P2P_DISABLE", "0") != "1")
     said, broken = nccl.log(board, gpus, version, chosen, world // here)
-    head = _head(board, options, gpus, world)
+    head = _head(board, op, options, gpus, world)
     if broken:
         failure = _failure(op, "NCCL", broken, 3)
         return Result(failure.rc, lines(head + said) + failure.out)
@@ -110,10 +113,23 @@ def _failure(op: str, whose: str, what: str, rc: int) -> Result:
     return Result(rc, text % (host, whose, what, host, pid))
 
 
-def _head(board: Board, options: dict[str, str], gpus: list[Gpu], world: int) -> list[str]:
+def _release() -> int:
+    """17 of 2.17.6."""
+    return int(installed.load().get("nccl-tests", "2.13").split(".")[1])
+
+
+def _head(board: Board, op: str, options: dict[str, str], gpus: list[Gpu], world: int) -> list[str]:
     step = "%s(factor)" % options["factor"] if options["factor"] else "%d(bytes)" % _size(
         options["step"])  # fmt: skip
-    rows = [
+    rows = (
+        []
+        if _release() < NEW
+        else [
+            "# nccl-tests version 2.%d.6 nccl-headers=21605 nccl-library=21605" % _release(),
+            "# Collective test starting: %s_perf" % op,
+        ]
+    )
+    rows += [
         "# nThread %s nGpus %s minBytes %d maxBytes %d step: %s warmup iters: %s iters: %s "
         "agg iters: %s validation: %s graph: %s" % (
             options["threads"], options["gpus"], _size(options["low"]), _size(options["high"]),
@@ -125,8 +141,10 @@ def _head(board: Board, options: dict[str, str], gpus: list[Gpu], world: int) ->
     for rank in range(world):
         gpu = gpus[rank % len(gpus)]
         place = host if rank < len(gpus) else "%s+%d" % (host, rank // len(gpus))
-        rows.append("#  Rank %2d Group  0 Pid %6d on %10s device %2d [0x%s] %s" % (
-            rank, pid, place, rank % len(gpus), gpu["address"][5:7], name))  # fmt: skip
+        bus = "0x" + gpu["address"][5:7] if _release() < NEW else gpu["address"][:10]
+        group = " Group  0" if _release() >= COUNTING else ""
+        rows.append("#  Rank %2d%s Pid %6d on %10s device %2d [%s] %s" % (
+            rank, group, pid, place, rank % len(gpus), bus, name))  # fmt: skip
     return [*rows, "#"]
 
 
@@ -140,26 +158,29 @@ def _measure(
     found = []
     for size in _sizes(options):
         slow, fast = (_time(op, size, peak, world, share) for share in (1.0, 1.004))
-        bad = str(wrong) if check else "N/A"
+        bad = "N/A" if not check else str(wrong) if _release() >= COUNTING else "2e-07"
         left, busy = _side(op, size, slow, world, bad)
         # In-place results of alltoall are never checked.
         right, busy_too = _side(op, size, fast, world, "N/A" if op == "alltoall" else bad)
         count = size // _ELEMENT // (1 if op == "all_reduce" else world)
         redop = "sum" if op in _REDUCES else "none"
-        rows.append("%12d  %12d  %8s  %6s  %6d" % (size, count, "float", redop, -1) + left + right)
+        root = "  %6d" % -1 if _release() >= COUNTING else ""
+        rows.append("%12d  %12d  %8s  %6s" % (size, count, "float", redop) + root + left + right)
         found += [busy, busy_too]
     total = wrong * len(found) if check else 0
     rows.append("# Out of bounds values : %d %s" % (total, "FAILED" if total else "OK"))
     rows.append("# Avg bus bandwidth    : %g " % round(sum(found) / len(found), 4))
-    rows.append("#")
+    rows += ["#", "# Collective test concluded: %s_perf" % op] if _release() >= NEW else ["#"]
     return Result(1 if total else 0, lines([*rows, ""]))
 
 
 def _titles() -> list[str]:
-    left = "# %10s  %12s  %8s  %6s  %6s"
+    counts = _release() >= COUNTING
+    left = "# %10s  %12s  %8s  %6s" + ("  %6s" if counts else "%.0s")
     side = "  %7s  %6s  %6s %6s"
     places = "           out-of-place                       in-place          "
-    names, units = ("time", "algbw", "busbw", "#wrong"), ("(us)", "(GB/s)", "(GB/s)", "")
+    names = ("time", "algbw", "busbw", "#wrong" if counts else "error")
+    units = ("(us)", "(GB/s)", "(GB/s)", "")
     return [
         "#",
         left % ("", "", "", "", "") + places,

@@ -1,11 +1,11 @@
-"""`nvbandwidth` 0.4: copies between host and GPUs, and between GPUs."""
+"""`nvbandwidth` 0.2 to 0.7: copies between host and GPUs, and between GPUs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from . import board as boards
-from . import driver, physics
+from . import driver, installed, physics
 from .result import Result, Usage, lines
 
 if TYPE_CHECKING:
@@ -50,10 +50,8 @@ def run(args: list[str], board: Board) -> Result:
         return Result(out=lines(["Index, Name:", "\tDescription", "=" * 23] + [
             "%d, %s:" % pair for pair in enumerate(_TESTS)]))  # fmt: skip
     wanted = _wanted(args)
-    head = ["nvbandwidth Version: v0.4", "Built from Git version: v0.4", "",
-            "NOTE: This tool reports current measured bandwidth on your system.",
-            "Additional system-specific tuning may be required to achieve maximal peak bandwidth.",
-            ""]  # fmt: skip
+    head = ["nvbandwidth Version: v%d.%d" % _version(), "Built from Git version: v%d.%d" %
+            _version(), "", *(_NOTE if _version() < (0, 5) else ())]  # fmt: skip
     problem = driver.cuda_problem(board)
     if problem:
         return Result(1, lines(head), "[cuInit(0)] ERROR: %s\n" % problem)
@@ -61,10 +59,32 @@ def run(args: list[str], board: Board) -> Result:
     code = driver.cuda_version(board).replace(".", "0") + "0"
     head += ["CUDA Runtime Version: 12010", "CUDA Driver Version: " + code,
              "Driver Version: " + driver.version(board), ""]  # fmt: skip
-    head += ["Device %d: %s" % (index, boards.spec(board)["name"])
-             for index in range(len(boards.usable(board)))]  # fmt: skip
+    head += ["Device %d: %s%s" % (index, boards.spec(board)["name"], _place(gpu))
+             for index, gpu in enumerate(boards.usable(board))]  # fmt: skip
     rows = [row for name in wanted for row in _test(board, name)]
+    rows += _CAVEAT if _version() >= (0, 5) else []
     return Result(out=lines([*head, "", *rows]))
+
+
+_NOTE = (
+    "NOTE: This tool reports current measured bandwidth on your system.",
+    "Additional system-specific tuning may be required to achieve maximal peak bandwidth.",
+    "",
+)
+_CAVEAT = [
+    "NOTE: The reported results may not reflect the full capabilities of the platform.",
+    "Performance can vary with software drivers, hardware clocks, and system topology.",
+    "",
+]
+
+
+def _version() -> tuple[int, int]:
+    major, minor, *_ = [*installed.load().get("nvbandwidth", "0.4").split("."), "0"]
+    return int(major), int(minor)
+
+
+def _place(gpu: Gpu) -> str:
+    return " (0000%s)" % gpu["address"].rpartition(".")[0] if _version() >= (0, 6) else ""
 
 
 def _wanted(args: list[str]) -> list[str]:
@@ -108,7 +128,8 @@ def _rows(name: str, title: str, matrix: list[list[float | None]]) -> list[str]:
         cells = []
         for column, value in enumerate(row):
             figure = None if value is None else value * _wobble(index, column)
-            cells.append("%10s" % ("N/A" if figure is None else "%.2f" % figure))
+            absent = "N/A" if _version() >= (0, 3) else "0.00"
+            cells.append("%10s" % (absent if figure is None else "%.2f" % figure))
             total += figure or 0.0
         rows.append("%2d" % index + "".join(cells))
     return [*rows, "", "SUM %s %.2f" % (name, total), ""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import board as boards
-from . import lscpu
+from . import driver, lscpu, smi_formats
 from .result import Result, lines
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ def topo(args: list[str], board: Board) -> Result:
     return Result(1, "Invalid topo command. Please run 'nvidia-smi topo -h' for help.\n\n")
 
 
+def _told(board: Board) -> int:
+    return smi_formats.branch(driver.version(board))
+
+
 def _connection(board: Board, one: Gpu, other: Gpu) -> str:
     count = boards.links_between(board, one, other)
     return "NV%d" % count if count else _by_pcie(board, one, other)
@@ -63,12 +67,13 @@ def _by_pcie(board: Board, one: Gpu, other: Gpu) -> str:
 def _matrix(board: Board, cell: Callable[[Board, Gpu, Gpu], str]) -> str:
     gpus = boards.enumerated(board)
     heads = ["GPU%d" % index for index in range(len(gpus))]
-    heads += ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
+    told = _told(board) >= 530  # the GPU's own NUMA node came late
+    heads += ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID"][: 3 if told else 2]
     rows = ["\t" + _ON + "\t".join(heads) + _OFF]
     for index, one in enumerate(gpus):
         cells = [" X " if one is other else cell(board, one, other) for other in gpus]
         numa = min(one["numa"], board["cpus"]["sockets"] - 1)
-        cells += [lscpu.ranges(board, numa), str(numa), "", "N/A"]
+        cells += [lscpu.ranges(board, numa), str(numa), *(("", "N/A") if told else ())]
         rows.append("GPU%d\t" % index + "\t".join(cells))
     return lines(rows)
 
@@ -118,6 +123,8 @@ def _status(board: Board, gpu: Gpu) -> list[str]:
     if not any(link["active"] for link in gpu["nvlinks"]):
         return [*rows, "Unable to retrieve NVLink information as all links are inActive"]
     speed = boards.spec(board)["link_text"]
+    if speed == "25 GB/s" and _told(board) < 510:
+        speed = "25.781 GB/s"  # older drivers counted the line's rate
     return rows + ["\t Link %d: %s" % (number, speed if link["active"] else "<inactive>")
                    for number, link in enumerate(gpu["nvlinks"])]  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from . import board as boards
-from . import driver
+from . import driver, smi_formats
 from .smi_tree import bus_id, tree
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def _now() -> str:
 def as_xml(board: Board, gpus: list[Gpu]) -> str:
     rows = [
         '<?xml version="1.0" ?>',
-        '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">',
+        '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v%d.dtd">'
+        % (12 if smi_formats.branch(driver.version(board)) >= 525 else 11),
         "<nvidia_smi_log>",
         "\t<timestamp>%s</timestamp>" % _now(),
         "\t<driver_version>%s</driver_version>" % driver.version(board),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import board as boards
-from . import driver, physics
+from . import driver, physics, smi_formats
 
 if TYPE_CHECKING:
     from .board import Board, Gpu
@@ -41,9 +41,10 @@ def bus_id(gpu: Gpu) -> str:
 
 
 def tree(board: Board, gpu: Gpu) -> list[Item]:
-    """Everything that driver 535 tells of one GPU, in its order."""
-    return [*_identity(board, gpu), *_bus(board, gpu), *_state(board, gpu), *_errors(board, gpu),
-            *_thermal(board, gpu), *_clocks(board, gpu), *_rest(board, gpu)]  # fmt: skip
+    """Everything that the driver tells of one GPU, in its order; written down as 535 tells it."""
+    items = [*_identity(board, gpu), *_bus(board, gpu), *_state(board, gpu), *_errors(board, gpu),
+             *_thermal(board, gpu), *_clocks(board, gpu), *_rest(board, gpu)]  # fmt: skip
+    return smi_formats.as_branch(items, smi_formats.branch(driver.version(board)))
 
 
 def _identity(board: Board, gpu: Gpu) -> list[Item]:

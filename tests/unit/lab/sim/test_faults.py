@@ -115,11 +115,15 @@ def test_a_server_without_gpus_refuses_faults_of_gpus(name: str) -> None:
     ("name", "args", "said"),
     [
         ("gpu_lost", {"gpu": "9"}, "there is no GPU 9: this board has 4"),
-        ("gpu_lost", {"colour": "red"}, "gpu_lost: .*colour"),
+        ("gpu_lost", {"colour": "red"}, "no argument colour: gpu_lost takes gpu=1$"),
+        ("p2p_off", {"gpu": "1"}, "no argument gpu: p2p_off takes no arguments"),
         ("disk_missing", {"name": "sdz"}, "there is no sdz: sda, sdb, nvme0n1"),
         ("nvlink_down", {"link": "77"}, "there is no link 77"),
+        ("nvlink_errors", {"link": "77"}, "there is no link 77"),
+        ("nvlink_down", {"link": "third"}, "'third' is no number"),
+        ("slow_busbw", {"factor": "half"}, "'half' is no number"),
         ("fabric_manager_missing", {}, "no NVSwitch"),
-        ("xid", {}, "code"),
+        ("xid", {}, "argument code is missing: xid takes code, gpu=0, age_s=600"),
     ],
 )
 def test_wrong_arguments_are_named(name: str, args: dict[str, str], said: str) -> None:
