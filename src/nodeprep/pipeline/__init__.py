@@ -294,7 +294,7 @@ def _with_passwords(options: Options, ask: AskPassword) -> tuple[Site, Mapping[s
     if not strangers:
         return site, {}
     site = load(options, secrets=True)
-    common = os.environ.get(PASSWORD_VARIABLE)
+    common = os.environ.get(PASSWORD_VARIABLE) or None
     if common is None and any(name not in site.passwords for name in strangers):
         common = ask()
     passwords = {name: site.passwords.get(name, common) for name in strangers}
