@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from statistics import median
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -21,6 +22,8 @@ from nodeprep.model.base import Frozen
 from nodeprep.model.verdict import Verdict
 
 WAYS = ("to the peer", "from the peer")
+_FULL = 0.20  # away from the median, a cell has its full colour
+_NOISE = 0.02  # within this of the median a cell has none
 _MOST = 4096  # cells; more is no picture
 
 
@@ -41,7 +44,7 @@ class Matrix(Frozen):
 
 @dataclass(frozen=True)
 class HeatCell:
-    """`heat` 0..1: from the smallest to the largest value; `bad`: on the wrong side of the gate.
+    """`heat` -1..1: worse to better than the median; `bad`: on the wrong side of the gate.
 
     `text`: the value with as many digits as its neighbours; empty: there is none.
     """
@@ -65,9 +68,9 @@ def heatmap(verdict: Verdict) -> Heatmap | None:
     except (KeyError, ValidationError):
         return None
     known = [v for line in matrix.values for v in line if v is not None and math.isfinite(v)]
-    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    middle, high = (median(known), max(known)) if known else (0.0, 0.0)
     lines = tuple(
-        (name, tuple(_cell(verdict, value, low, high) for value in line))
+        (name, tuple(_cell(verdict, value, middle, high) for value in line))
         for name, line in zip(matrix.rows, matrix.values, strict=True)
     )
     return Heatmap(matrix.cols, lines, matrix.unit)
@@ -102,12 +105,25 @@ def links_of(
     return {}
 
 
-def _cell(verdict: Verdict, value: float | None, low: float, high: float) -> HeatCell:
+def _cell(verdict: Verdict, value: float | None, middle: float, high: float) -> HeatCell:
     if value is None or not math.isfinite(value):
         return HeatCell("", 0.0, bad=False)
     digits = 0 if high >= 1000 else 1 if high >= 10 else 2
-    heat = 1.0 if high == low else (value - low) / (high - low)
+    heat = shade(verdict, value, middle)
     return HeatCell(f"{value:.{digits}f}", heat, bad=_is_bad(verdict, value))
+
+
+def shade(verdict: Verdict, value: float, middle: float) -> float:
+    """-1..1: how much worse or better than the median; noise is neither.
+
+    Away from the median, not between the ends: one broken link must not make all others alike.
+    """
+    share = (value - middle) / abs(middle) if middle else 0.0
+    if verdict.detail.get("better") == "lower":
+        share = -share
+    if not abs(share) >= _NOISE:
+        return 0.0
+    return max(-1.0, min(1.0, share / _FULL))
 
 
 def _is_bad(verdict: Verdict, value: float) -> bool:

@@ -19,7 +19,8 @@ from nodeprep.model.base import Frozen
 from nodeprep.model.verdict import Outcome, Verdict
 
 WIDTH, HEIGHT = 560, 190  # of a drawing, in its own units
-LEFT, RIGHT = 46, 10
+LEFT = 46
+_RIGHT, _RIGHT_NAMED = 10, 64  # the names of nodes stand to the right of their curves
 _TOP, _BOTTOM = 12, 24
 _LOG_FROM = 100  # an axis that spans more than this factor is logarithmic
 _MOST = 4096  # points; more is no picture
@@ -43,20 +44,21 @@ class Curve(Frozen):
 
 @dataclass(frozen=True)
 class Plot:
-    """One line. `odd`: it failed, or is behind its sisters; `label_y`: where its name stands."""
+    """One line. `odd`: it failed, or is behind its sisters; `named`: there is room for its name."""
 
     name: str
     outcome: Outcome
     odd: bool
     points: str
     last: tuple[float, float]
-    label_y: float | None = None
+    named: bool = False
 
 
 @dataclass(frozen=True)
 class Drawing:
     """In the coordinates of its SVG: `points` for polylines, `fleet` the median's, or empty."""
 
+    right: float  # where the axes end
     plots: tuple[Plot, ...]
     fleet: str
     fleet_last: tuple[float, float]
@@ -71,7 +73,7 @@ class Drawing:
 def curve(verdict: Verdict) -> Drawing | None:
     """The verdict's curve; None when it has none, or a malformed one."""
     found = _curve(verdict)
-    return _draw([("", verdict, found)], found.fleet, verdict.gate) if found else None
+    return _draw([("", verdict, found)], found.fleet, verdict.gate, _RIGHT) if found else None
 
 
 def overlay(verdicts: Sequence[tuple[str, Verdict]]) -> Drawing | None:
@@ -87,7 +89,7 @@ def overlay(verdicts: Sequence[tuple[str, Verdict]]) -> Drawing | None:
         return None
     middle = tuple(median(points) for points in zip(*(c.y for _, _, c in found), strict=True))
     gates = {verdict.gate for _, verdict, _ in found}
-    return _draw(found, middle, gates.pop() if len(gates) == 1 else None)
+    return _draw(found, middle, gates.pop() if len(gates) == 1 else None, _RIGHT_NAMED)
 
 
 def _curve(verdict: Verdict) -> Curve | None:
@@ -98,12 +100,15 @@ def _curve(verdict: Verdict) -> Curve | None:
 
 
 def _draw(
-    named: Sequence[tuple[str, Verdict, Curve]], fleet: tuple[float, ...], gate: float | None
+    named: Sequence[tuple[str, Verdict, Curve]],
+    fleet: tuple[float, ...],
+    gate: float | None,
+    margin: float,
 ) -> Drawing:
     first = named[0][2]
     x = first.x
     logarithmic = min(x) > 0 and max(x) / min(x) > _LOG_FROM
-    places = _scaled(x, LEFT, WIDTH - RIGHT, logarithmic=logarithmic)
+    places = _scaled(x, LEFT, WIDTH - margin, logarithmic=logarithmic)
     heights = [y for _, _, c in named for y in c.y]
     top = max((*heights, *fleet, gate or 0.0, 0.0)) * 1.08 or 1.0
     bottom = min((*heights, *fleet, 0.0))
@@ -114,6 +119,7 @@ def _draw(
 
     middle = len(places) // 2
     return Drawing(
+        right=WIDTH - margin,
         plots=_plots(named, places, down),
         fleet=_points(places, fleet, down) if fleet else "",
         fleet_last=(places[-1], down(fleet[-1])) if fleet else (0.0, 0.0),
@@ -139,10 +145,9 @@ def _plots(
     taken: list[float] = []
     for name, verdict, found in sorted(named, key=lambda each: _odd(each[1])):
         last = (places[-1], down(found.y[-1]))
-        label = None
-        if name and _odd(verdict) and all(abs(last[1] - y) >= _APART for y in taken):
-            label = last[1] + 14 if last[1] + 14 < HEIGHT - _BOTTOM else last[1] - 6
-            taken.append(last[1])
+        room = all(abs(last[1] - y) >= _APART for y in taken)
+        label = bool(name) and _odd(verdict) and room
+        taken += [last[1]] * label
         points = _points(places, found.y, down)
         plots.append(Plot(name, verdict.verdict, _odd(verdict), points, last, label))
     return tuple(plots)

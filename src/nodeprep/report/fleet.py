@@ -12,9 +12,6 @@ from nodeprep.model.run import NodeResult, RunResult
 from nodeprep.model.verdict import Outcome, Verdict
 from nodeprep.report import charts, curves, words
 
-_FULL = 0.20  # away from the median, a cell has its full colour
-_LIKE = 0.02  # within this of the median a cell has none
-
 
 @dataclass(frozen=True)
 class Cell:
@@ -86,7 +83,7 @@ def _row(claim: str, profile: str, found: dict[str, Verdict], nodes: tuple[str, 
     gates = {verdict.gate for verdict in found.values() if verdict.value is not None}
     gate = gates.pop() if len(gates) == 1 else None
     return Row(
-        name=claim,
+        name=claim.rpartition("/proof:")[2],
         profile=profile,
         unit=next(verdict.unit for verdict in found.values() if verdict.value is not None),
         gate=words.figure(gate, "") if gate is not None else "",
@@ -100,10 +97,7 @@ def _cell(verdict: Verdict | None, middle: float) -> Cell:
         return Cell("")
     if verdict.value is None or not math.isfinite(verdict.value):
         return Cell(str(verdict.verdict).replace("_", " "), outcome=verdict.verdict)
-    share = (verdict.value - middle) / abs(middle) if middle else 0.0
-    if verdict.detail.get("better") == "lower":
-        share = -share
-    heat = 0.0 if abs(share) < _LIKE else max(-1.0, min(1.0, share / _FULL))
+    heat = charts.shade(verdict, verdict.value, middle)
     return Cell(words.figure(verdict.value, ""), heat, verdict.verdict, words.slow(verdict))
 
 

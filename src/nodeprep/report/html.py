@@ -56,6 +56,16 @@ class Section:
     parts: tuple[tuple[str, str, str, Outcome | None], ...]  # part, rented, standing, what is wrong
     open: bool
 
+    @property
+    def brief(self) -> tuple[tuple[Outcome, int], ...]:
+        """For the table of nodes: what the profile rules out is no news."""
+        return tuple(pair for pair in self.counts if pair[0] is not Outcome.NOT_APPLICABLE)
+
+    @property
+    def slow(self) -> str:
+        found = [verdict for verdict in self.node.verdicts if words.slow(verdict)]
+        return f"{found[0].claim}: {words.slow(found[0])}" if found else ""
+
 
 def render(result: RunResult, previous: RunResult | None = None) -> str:
     """The page as text. `previous`: the run before it, to say what changed since."""
@@ -73,6 +83,8 @@ def render(result: RunResult, previous: RunResult | None = None) -> str:
             exit_word=_EXITS.get(result.exit_code, ""),
             faults=sum(node.fault is not None for node in result.nodes),
             simulated=any(node.simulated for node in result.nodes),
+            headline=words.headline(result.nodes),
+            changed_any=any(node.changed for node in result.nodes),
             fleet=fleet.lay_out(result),
             changes=changes(result, previous),
             anchors={section.node.name: section.anchor for section in sections},

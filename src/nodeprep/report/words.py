@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from nodeprep.model.hardware import Hardware
 from nodeprep.model.lifecycle import State
@@ -13,6 +14,22 @@ from nodeprep.model.verdict import Outcome, Verdict
 GOOD_STATES = (State.ACCEPTED, State.JOINED)
 BAD_STATES = (State.QUARANTINED, State.DRIFTED)
 _KERNELS_SHARE = 0.9  # of the memory plugged in; less than this is worth a word
+
+
+def headline(nodes: Sequence[NodeResult]) -> str:
+    """The run in two sentences: who may work, and who may not."""
+    good = [node for node in nodes if node.state in GOOD_STATES and not node.fault]
+    out = [node.name for node in nodes if node.state in BAD_STATES or node.fault]
+    if not nodes:
+        return ""
+    word = "joined" if all(node.state is State.JOINED for node in good) else "accepted"
+    if len(good) == len(nodes):
+        return f"All {len(nodes)} nodes are {word}." if len(nodes) > 1 else f"The node is {word}."
+    text = f"{len(good)} of {len(nodes)} nodes {'is' if len(good) == 1 else 'are'} {word}."
+    if not out:
+        return text
+    shown = ", ".join(out[:6]) + (f" and {len(out) - 6} more" if len(out) > 6 else "")
+    return f"{text} Kept out: {shown}."
 
 
 def is_gate(verdict: Verdict) -> bool:

@@ -241,7 +241,7 @@ def fleet(count: int = 13) -> tuple[NodeResult, ...]:
 
 
 def _member(names: list[str], n: int) -> NodeResult:
-    slow, refused_one = n == 4, n == 8
+    slow, refused_one = n == 3, n == 5
     top = 201.0 if slow else 172.4 if refused_one else 224 + (n * 7) % 5
     y = [round(point / 172.4 * top, 1) for point in CURVE["y"]]
     note = "11 % below its sisters: 201 against a median of 226 GB/s"
@@ -266,7 +266,7 @@ def _member(names: list[str], n: int) -> NodeResult:
     )  # fmt: skip
     if min(row) < 9:
         tcp = tcp.model_copy(
-            update={"verdict": Outcome.FAIL, "reason": f"3.11 Gb/s with {names[2]} or {names[-2]}",
+            update={"verdict": Outcome.FAIL, "reason": f"3.11 Gb/s with {names[2 if n != 2 else -2]}",
                     "action": "change the cable of the pair, then its switch port"}
         )  # fmt: skip
     copies = h2d(round(25.4 + (n * 5) % 7 / 10, 1))

@@ -40,7 +40,7 @@ def test_an_overlay_has_every_node_and_the_median() -> None:
 def test_the_odd_one_is_named_and_drawn_above_the_others() -> None:
     found = overlay([("odd", of(1, 2, slow="behind")), ("b", of(1, 12)), ("c", of(1, 14))])
     assert found is not None
-    assert [(plot.name, plot.label_y is not None) for plot in found.plots] == [
+    assert [(plot.name, plot.named) for plot in found.plots] == [
         ("b", False), ("c", False), ("odd", True),
     ]  # fmt: skip
 
@@ -49,7 +49,7 @@ def test_names_that_would_lie_upon_each_other_are_left_out() -> None:
     slow = [(name, of(1, 2, slow="behind")) for name in "ab"]
     found = overlay([*slow, ("c", of(1, 14))])
     assert found is not None
-    assert sum(plot.label_y is not None for plot in found.plots) == 1
+    assert sum(plot.named for plot in found.plots) == 1
 
 
 def test_one_curve_is_no_overlay_and_other_sizes_are_not_compared() -> None:

@@ -34,7 +34,7 @@ def laid_out(*nodes: NodeResult) -> fleet.Fleet:
 
 def test_a_measurement_is_a_row_with_its_median_and_gate() -> None:
     (row,) = laid_out(node("a", proof(200)), node("b", proof(220)), node("c", proof(240))).rows
-    assert (row.name, row.median, row.gate, row.unit) == ("a/proof:speed", "220", "180", "GB/s")
+    assert (row.name, row.median, row.gate, row.unit) == ("speed", "220", "180", "GB/s")
     assert [cell.text for cell in row.cells] == ["200", "220", "240"]
     assert [round(cell.heat, 2) for cell in row.cells] == [-0.45, 0, 0.45]
 

@@ -117,7 +117,7 @@ def test_figures_of_several_nodes_stand_side_by_side() -> None:
 
 def test_links_between_nodes_are_one_heat_map() -> None:
     found = page(*sample.fleet())
-    assert any(a.get("id") == "links" for a in found.of("h3"))
+    assert any(a.get("id") == "links" for a in found.of("div"))
     assert [a.get("class") for a in found.of("td")].count("bad") >= 2
 
 
