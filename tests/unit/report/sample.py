@@ -265,8 +265,9 @@ def _member(names: list[str], n: int) -> NodeResult:
             "rows": [names[n]], "cols": peers, "values": [row], "unit": "Gb/s"}},
     )  # fmt: skip
     if min(row) < 9:
+        peer = names[2 if n != 2 else -2]
         tcp = tcp.model_copy(
-            update={"verdict": Outcome.FAIL, "reason": f"3.11 Gb/s with {names[2 if n != 2 else -2]}",
+            update={"verdict": Outcome.FAIL, "reason": f"3.11 Gb/s with {peer}",
                     "action": "change the cable of the pair, then its switch port"}
         )  # fmt: skip
     copies = h2d(round(25.4 + (n * 5) % 7 / 10, 1))
