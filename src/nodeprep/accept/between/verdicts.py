@@ -21,6 +21,7 @@ from nodeprep.model.verdict import Outcome, Verdict
 
 ROLE = "network"
 _SHOWN = 4  # peers named in a reason
+_STARVED = (f"{ROLE}/proof:tcp.pairs",)
 
 
 def claim(measurement: Measurement) -> str:
@@ -52,7 +53,16 @@ class Fleet:
 def judge(fleet: Fleet, judged: Collection[str]) -> dict[str, tuple[Verdict, ...]]:
     """The verdicts of the nodes `judged`, by name, one a measurement."""
     views = [_View(one, fleet) for one in ALL]
-    return {name: tuple(view.verdict(name) for view in views) for name in judged}
+    return {name: _causes_first([view.verdict(name) for view in views]) for name in judged}
+
+
+def _causes_first(found: list[Verdict]) -> tuple[Verdict, ...]:
+    """A path that swallows full packets starves TCP: then the cable is not what to look at."""
+    if any(v.claim.endswith("path_mtu") and v.verdict is Outcome.FAIL for v in found):
+        first = {"action": "first mend the path MTU, which starves TCP; then measure again"}
+        found = [v.model_copy(update=first) if v.claim in _STARVED and v.verdict is Outcome.FAIL
+                 else v for v in found]  # fmt: skip
+    return tuple(found)
 
 
 def suspicious(fleet: Fleet) -> set[Pair]:
@@ -208,7 +218,7 @@ class _View:
             line = self.lines[pair]
             who = " and ".join(pair) if pair in self.failed.links else _peer(pair, name)
             wrong = f" ({line.wrong})" if line.wrong else ""
-            texts.append(f"{who} {line.value:.3g} {unit}{_ways(line, name)}{wrong}")
+            texts.append(f"{who} {line.value:.4g} {unit}{_ways(line, name)}{wrong}")
         more = len(pairs) - _SHOWN
         return ", ".join(texts) + (f" and {more} more" if more > 0 else "")
 
@@ -248,7 +258,7 @@ def _ways(line: Line, name: str) -> str:
     to, back = _way(line, name, False), _way(line, name, True)
     if to is None or back is None or min(to, back) > max(to, back) / 2:
         return ""
-    return f" ({to:.3g} to it, {back:.3g} from it)"
+    return f" ({to:.4g} to it, {back:.4g} from it)"
 
 
 def _behind(behind: Behind, unit: str) -> str:

@@ -116,6 +116,13 @@ def test_what_else_a_bad_node_shows(proof: str, bad: dict[str, object], word: st
     assert word in found["gpu2"].reason
 
 
+def test_a_path_that_starves_tcp_is_to_be_mended_first() -> None:
+    found = fleet(4, nodes={"gpu2": {"path_mtu": 1400, **SLOW}})
+    assert "first mend the path MTU" in verdicts(found)["gpu2"].action
+    assert "one MTU on every hop" in verdicts(found, "path_mtu")["gpu2"].action
+    assert verdicts(found)["gpu1"].action == ""
+
+
 def test_the_clock_that_is_another_is_found() -> None:
     found = verdicts(fleet(4, clocks={"gpu3": {"source_ms": -80.0}}), "clock.offset")
     assert refused(found) == ["gpu3"]
