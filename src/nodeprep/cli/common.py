@@ -126,14 +126,17 @@ def confirmer(*, yes: bool) -> Callable[[Any], bool]:
     return confirm
 
 
+# typer brings click along in some releases and asks for it in others: its own names hold for both.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+_CLICK_ERROR: Any = typer.BadParameter.__mro__[2]
+
+
 def _as_interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
 def guarded(run: Callable[[], Any]) -> int:
     """Call the command line; every error becomes words on stderr and a stable exit code."""
-    import click  # noqa: PLC0415
-
     from nodeprep.errors import (  # noqa: PLC0415
         EXIT_BAD_INPUT,
         EXIT_TOOL_FAILURE,
@@ -141,19 +144,21 @@ def guarded(run: Callable[[], Any]) -> int:
         NodeprepError,
     )
 
+    # Newer Typer carries a click of its own: its errors are reached through what it exports.
+    said_wrongly: Any = typer.BadParameter.__base__  # UsageError
     signal.signal(signal.SIGTERM, _as_interrupt)  # a stopped timer ends as Ctrl-C does
     try:
         code = run()
     except NodeprepError as error:
         typer.echo(f"nodeprep: {error}", err=True)
         return error.exit_code
-    except click.UsageError as error:
+    except said_wrongly as error:
         error.show()
         return EXIT_BAD_INPUT
-    except click.ClickException as error:
+    except said_wrongly.__base__ as error:  # ClickException
         error.show()
         return EXIT_TOOL_FAILURE
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         typer.echo("nodeprep: stopped; nothing was under way", err=True)
         return Interrupted.exit_code
     except BrokenPipeError:  # `nodeprep … | head`

@@ -86,13 +86,12 @@ def load(
         _check_structure(loader, path)
         with _warnings_kept() as warnings:
             manager = InventoryManager(loader=loader, sources=[str(path)])
-        _refuse_warnings(path, warnings)
-        everyone = manager.get_hosts("all")
-        members = {p: frozenset(h.name for h in manager.get_hosts(p)) for p in patterns}
-        if limit:
+            everyone = manager.get_hosts("all")
+            members = {p: frozenset(h.name for h in manager.get_hosts(p)) for p in patterns}
             manager.subset(limit)
+            chosen = {host.name for host in manager.get_hosts("all")}
+        _refuse_warnings(path, warnings)
         variables = VariableManager(loader=loader, inventory=manager)
-        chosen = {host.name for host in manager.get_hosts("all")}
         reading = _Reading()
         hosts = tuple(_host(host, variables, loader, reading) for host in everyone)
         groups = {
