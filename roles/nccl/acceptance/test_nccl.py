@@ -6,34 +6,31 @@ import re
 
 import pytest
 
+from nodeprep.accept import collective
+from nodeprep.accept.job import Level
 from nodeprep.accept.parsers.nccl_log import NcclLog, parse_nccl_log
-from nodeprep.accept.parsers.nccl_tests import NcclTest, parse_nccl_test
+from nodeprep.accept.parsers.nccl_tests import NcclTest
 from nodeprep.accept.proof import Proof
 from nodeprep.accept.session import Unknown
 from nodeprep.accept.wanted import file_text
 from nodeprep.model.node import Document
 from nodeprep.model.profile import GpuPart
 
-BIG = 512 << 20  # bytes; smaller messages measure latency
+TOOL = "all_reduce_perf"
+TIME = {"poc": 180, "stress": 900, "burnin": 900}
 CONF = "/etc/nccl.conf"
 
 
 @pytest.fixture
-def output(proof: Proof, gpus: GpuPart) -> str:
+def output(proof: Proof, gpus: GpuPart, level: Level) -> str:
     """One run over all GPUs tells all: the table, and what NCCL says of itself."""
-    command = ["all_reduce_perf", "-b", "512M", "-e", "4G", "-f", "2", "-g", str(gpus.count)]
-    # It ends with 1 when values were wrong; the table tells which.
-    return proof.run(command, env={"NCCL_DEBUG": "INFO"}, timeout_s=170, accept=(0, 1), once=True)
+    seconds = TIME[level] - 10
+    return collective.run(proof, TOOL, gpus, collective.sizes(level), seconds)
 
 
 @pytest.fixture
 def table(output: str, gpus: GpuPart) -> NcclTest:
-    found = parse_nccl_test(output)
-    if len(found.devices) != gpus.count:
-        raise Unknown(f"all_reduce_perf used {len(found.devices)} of {gpus.count} GPUs")
-    if found.out_of_bounds is None:
-        raise Unknown("all_reduce_perf did not run to its end")
-    return found
+    return collective.whole_table(output, TOOL, gpus)
 
 
 @pytest.fixture
@@ -41,26 +38,17 @@ def log(output: str) -> NcclLog:
     return parse_nccl_log(output)
 
 
-@pytest.mark.proof("nccl.all_reduce.busbw", timeout_s=180)
+@pytest.mark.proof("nccl.all_reduce.busbw", timeout_s=TIME)
 def test_all_reduce_is_fast_enough(proof: Proof, table: NcclTest) -> None:
-    rows = ", ".join(f"{row.size >> 20} MiB {row.out_of_place.busbw:g}" for row in table.rows)
-    proof.measured(
-        "nccl.all_reduce.busbw",
-        table.busbw(BIG),
-        read=f"median; {rows}",
-        action="look at gpu.board, gpu.nvlink, gpu.p2p and the clocks; then reset, reseat, RMA",
-    )
+    collective.judge_speed(proof, "nccl.all_reduce.busbw", table)
 
 
-@pytest.mark.proof("nccl.all_reduce.correct", timeout_s=180)
+@pytest.mark.proof("nccl.all_reduce.correct", timeout_s=TIME)
 def test_all_reduce_is_right(proof: Proof, table: NcclTest) -> None:
-    wrong = table.wrong
-    if wrong is None:
-        raise Unknown("validation was off (#wrong N/A): correctness was not measured")
-    proof.equals("wrong values", wrong, 0, action="reset the GPUs; then find the one to RMA")
+    collective.judge_values(proof, table.wrong)
 
 
-@pytest.mark.proof("nccl.interface", timeout_s=180)
+@pytest.mark.proof("nccl.interface", timeout_s=TIME)
 def test_nccl_uses_the_claimed_interface(proof: Proof, document: Document, log: NcclLog) -> None:
     wanted = _interface(file_text(document, CONF))
     found = log.interfaces or ((log.bootstrap,) if log.bootstrap else ())
@@ -72,7 +60,7 @@ def test_nccl_uses_the_claimed_interface(proof: Proof, document: Document, log: 
     )  # fmt: skip
 
 
-@pytest.mark.proof("nccl.transport", timeout_s=180)
+@pytest.mark.proof("nccl.transport", timeout_s=TIME)
 def test_gpus_of_one_board_speak_directly(proof: Proof, gpus: GpuPart, log: NcclLog) -> None:
     if gpus.board not in ("mesh", "nvswitch"):
         proof.not_applicable(

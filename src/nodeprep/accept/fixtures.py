@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nodeprep.accept.backend import testinfra_host
-from nodeprep.accept.job import Job
+from nodeprep.accept.job import Job, Level
 from nodeprep.accept.proof import Proof
 from nodeprep.accept.session import NodeSession, Unknown
 from nodeprep.model.hardware import Hardware
@@ -42,6 +42,11 @@ class Fixtures:
     @pytest.fixture
     def profile(self) -> Profile:
         return self._job.document.node.profile
+
+    @pytest.fixture
+    def level(self) -> Level:
+        """The level of this acceptance, for proofs that measure more the longer they may."""
+        return self._job.level
 
     @pytest.fixture
     def reading(self) -> NodeReading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,13 @@ import pytest
 from nodeprep.accept.findings import Finding, merge
 from nodeprep.accept.fixtures import PROOF
 from nodeprep.accept.items import ClaimItem, Claims, ProofFailed, show
-from nodeprep.accept.job import LEVELS, Job
+from nodeprep.accept.job import LEVELS, Job, Level
 from nodeprep.accept.proof import NotApplicable
 from nodeprep.accept.session import NodeSession, Unknown
 from nodeprep.model.event import Event, What
 from nodeprep.model.verdict import Outcome, Verdict
 
-MARKER = "proof(name, level='poc', timeout_s=60): a proof, its level, and its time in seconds"
+MARKER = "proof(name, level='poc', timeout_s=60): a proof, its level, its seconds (or {level: s})"
 _TIMEOUT_S = 60.0
 
 
@@ -75,7 +75,7 @@ class Acceptance:
 
     def _wanted(self, item: pytest.Item) -> bool:
         """Of this level or an earlier one. What the marker got wrong is kept, and is unknown."""
-        ticket = item.stash[TICKET] = _ticket(item)
+        ticket = item.stash[TICKET] = _ticket(item, self._job.level)
         if ticket.level not in LEVELS:
             ticket.problem = f"no such level: {ticket.level!r}; one of {', '.join(LEVELS)}"
             return True
@@ -165,9 +165,8 @@ class Acceptance:
                 [*recorded, late],
                 claim=ticket.claim, role=ticket.role, simulated=verdict.simulated,
             )  # fmt: skip
-        return verdict.model_copy(
-            update={"detail": {**verdict.detail, "seconds": round(seconds, 3)}}
-        )
+        told = {"level": self._job.level, "seconds": round(seconds, 3)}
+        return verdict.model_copy(update={"detail": {**verdict.detail, **told}})
 
     def _conclude(self, verdict: Verdict) -> None:
         self.verdicts.append(verdict)
@@ -177,7 +176,7 @@ class Acceptance:
         self._emit(Event(what=what, node=self._job.document.node.name, data=data))
 
 
-def _ticket(item: pytest.Item) -> Ticket:
+def _ticket(item: pytest.Item, running: Level) -> Ticket:
     role = item.path.parent.parent.name
     marker = item.get_closest_marker("proof")
     if marker is None or not marker.args:
@@ -186,6 +185,8 @@ def _ticket(item: pytest.Item) -> Ticket:
         return Ticket(function, role, LEVELS[0], _TIMEOUT_S, problem)
     level = str(marker.kwargs.get("level", LEVELS[0]))
     name, timeout_s = str(marker.args[0]), marker.kwargs.get("timeout_s", _TIMEOUT_S)
+    if isinstance(timeout_s, Mapping):
+        timeout_s = timeout_s.get(running, _TIMEOUT_S)
     return Ticket(name, role, level, float(timeout_s))
 
 

@@ -74,6 +74,7 @@ class Platform(Frozen):
     nfs_mount: bool = True  # an NFS filesystem can be mounted
     initramfs: bool = True  # it boots its own kernel
     rlimits: bool = True  # hard limits (memlock, nofile) can be raised
+    own_disks: bool = True  # its disks are its own, so that a file on them measures them
     why: str = ""  # says why anything above is false
 
     @model_validator(mode="after")

@@ -19,7 +19,7 @@ from nodeprep.accept.session import NodeSession
 from nodeprep.lab.sim import board as boards
 from nodeprep.model.claim import Claim
 from nodeprep.model.event import Event, What
-from nodeprep.model.hardware import Gpu, Hardware
+from nodeprep.model.hardware import Cpu, Disk, Gpu, Hardware
 from nodeprep.model.node import Connection, Document, Node
 from nodeprep.model.profile import Profile
 from nodeprep.model.reading import Host, NodeReading
@@ -31,8 +31,13 @@ SIM = ROOT / "src/nodeprep/lab/sim/run"
 MESH = "lab-a100-sxm4-40g-x4"
 CLOCK = 1_800_000_000.0
 DRIVER = "535.183.06"
+CACHE = Disk(
+    name="nvme0n1", size_bytes=1_920_383_410_176, transport="nvme",
+    in_use=("signature xfs", "mounted at /cache"),
+)  # fmt: skip
 TOOLS = (
     "nvidia-smi", "nvcc", "all_reduce_perf", "nvbandwidth", "gdrcopy_sanity", "dmesg", "journalctl",
+    "all_gather_perf", "reduce_scatter_perf", "alltoall_perf", "dcgmi", "gdrcopy_copybw", "ethtool",
 )  # fmt: skip
 
 
@@ -128,11 +133,17 @@ def document(*roles: str, on: Profile | None = None, claims: Sequence[Claim] = (
     return Document(node=node, roles=roles, claims=tuple(claims))
 
 
-def reading(simulated: bool = True) -> NodeReading:
+def reading(
+    simulated: bool = True, buses: Sequence[str] = ("17", "31", "b1", "ca"), **parts: Any
+) -> NodeReading:
+    """Of a server with two sockets and a cache disk that is mounted; `parts` of other hardware."""
     host = Host(hostname="gpu1", clock=CLOCK, simulated=simulated)
-    buses = ("17", "31", "b1", "ca")
-    gpus = tuple(Gpu(pci_address=f"0000:{bus}:00.0") for bus in buses)
-    return NodeReading(node="gpu1", host=host, hardware=Hardware(gpus=gpus))
+    hardware = {
+        "gpus": tuple(Gpu(pci_address=f"0000:{bus}:00.0") for bus in buses),
+        "cpu": Cpu(sockets=2, cores_per_socket=32, numa_nodes=2),
+        "disks": (CACHE,),
+    }
+    return NodeReading(node="gpu1", host=host, hardware=Hardware(**{**hardware, **parts}))
 
 
 def verdict(claim: str = "base/package:chrony", outcome: str = "pass", **fields: Any) -> Verdict:

@@ -159,6 +159,19 @@ class TestLevels:
         found = prove(self.BOTH, tmp_path, level="stress").verdicts
         assert {"demo/proof:hot", "demo/proof:it"} <= found.keys()
 
+    def test_a_proof_may_take_longer_at_a_longer_level(self, tmp_path: Path) -> None:
+        times = "{'poc': 5, 'stress': 50, 'burnin': 500}"
+        body = proof("proof.run('true', timeout_s=999)", f'"it", timeout_s={times}', "proof, level")
+        node = FakeNode({"true": Answer("x")})
+        prove(body, tmp_path, node, level="stress")
+        assert 40 < node.ran[0][2] <= 50
+
+    def test_a_proof_knows_the_level(self, tmp_path: Path) -> None:
+        body = proof("proof.equals('level', level, 'burnin')", fixtures="proof, level")
+        found = prove(body, tmp_path, level="burnin").proof("it")
+        assert found.verdict is Outcome.PASS
+        assert found.detail["level"] == "burnin"
+
     def test_a_level_that_does_not_exist_is_unknown(self, tmp_path: Path) -> None:
         found = prove(GOOD.replace("timeout_s=9", 'level="hard"'), tmp_path)
         assert found.proof("it").verdict is Outcome.UNKNOWN

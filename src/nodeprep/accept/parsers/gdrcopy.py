@@ -1,16 +1,17 @@
-"""The counts that `gdrcopy_sanity` prints, in both of its dialects."""
+"""The counts that `gdrcopy_sanity` prints, in both of its dialects; the rates of `copybw`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from nodeprep.accept.parsers.text import ParseError, clean, excerpt
+from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number
 
 TOOL = "gdrcopy_sanity"
 _COUNTS = re.compile(
     r"Total:\s*(\d+),\s*Passed:\s*(\d+),\s*Failed:\s*(\d+)(?:,\s*Waived:\s*(\d+))?"
 )
+_RATE = re.compile(r"^(?:average )?(write|read) BW:\s*(\S+?)\s*MB/s", re.MULTILINE | re.IGNORECASE)
 _CHECK = re.compile(r"\d+%:\s*Checks:\s*(\d+),\s*Failures:\s*(\d+),\s*Errors:\s*(\d+)")
 
 
@@ -37,3 +38,15 @@ def parse_gdrcopy_sanity(text: str) -> GdrcopySanity:
     if found.passed < 0 or found.passed + found.failed + found.waived != found.total:
         raise ParseError(TOOL, f"counts that do not add up: {found}")
     return found
+
+
+def parse_gdrcopy_copybw(text: str) -> dict[str, float]:
+    """MB/s of `write` and `read`. ParseError unless both are told."""
+    rates = {
+        match.group(1).lower(): value
+        for match in _RATE.finditer(clean(text))
+        if (value := number(match.group(2))) is not None
+    }
+    if rates.keys() != {"write", "read"}:
+        raise ParseError("gdrcopy_copybw", f"no rates in: {excerpt(text) or 'nothing'}")
+    return rates

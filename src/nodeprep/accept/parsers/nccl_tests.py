@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number, whole
 
@@ -12,6 +14,8 @@ TOOL = "nccl-tests"
 _RANK = re.compile(r"^#\s+Rank\s+(\d+)\s+.*?device\s+(\d+)\s+\[(\S+?)\]\s+(.*?)\s*$")
 _BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d+)\s*(\w*)")
 _AVERAGE = re.compile(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)")
+# mpirun --tag-output writes before each line whose it is; logs indent.
+_TAG = re.compile(r"^(?:\[\d+,\d+\]<std(?:out|err)>:)?[ \t]*(?=#)|^\[\d+,\d+\]<std(?:out|err)>:")
 _SIDE = 4  # columns of one side: time, algbw, busbw, and #wrong or error
 _MIN_FIELDS = 3 + 2 * _SIDE  # size, count, type before them; redop and root come and go
 
@@ -54,17 +58,29 @@ class NcclTest:
     @property
     def wrong(self) -> int | None:
         """Wrong values in all rows. None: validation was off, or the run was cut short."""
-        if self.out_of_bounds is None:
-            return None
-        counts = [side.wrong for side in self.sides(0)]
-        if not counts or None in counts:
+        return self._count(self.sides(0))
+
+    @property
+    def wrong_out_of_place(self) -> int | None:
+        """The same where in-place results are never checked, as those of alltoall."""
+        return self._count([row.out_of_place for row in self.rows])
+
+    def curve(self) -> dict[str, Any]:
+        """Out-of-place bus bandwidth by size, as reports draw it."""
+        sizes = [row.size for row in self.rows]
+        speeds = [row.out_of_place.busbw for row in self.rows]
+        return {"x": sizes, "y": speeds, "unit": "GB/s", "x_unit": "B"}
+
+    def _count(self, sides: Sequence[Side]) -> int | None:
+        counts = [side.wrong for side in sides]
+        if self.out_of_bounds is None or not counts or None in counts:
             return None
         return sum(count for count in counts if count is not None) + self.out_of_bounds
 
 
 def parse_nccl_test(text: str) -> NcclTest:
     """Rows, devices and the closing lines. ParseError without a heading or without any row."""
-    lines = clean(text).splitlines()
+    lines = [_TAG.sub("", line) for line in clean(text).splitlines()]
     heading = next((line for line in lines if _is_heading(line)), None)
     if heading is None:
         raise ParseError(TOOL, f"no table in: {excerpt(text) or 'nothing'}")

@@ -71,7 +71,8 @@ def diagnose(board: Board, level: int) -> list[dict[str, Any]]:
     for first, category, name in _HARDWARE:
         if level < first:
             continue
-        results = [_result(str(index), _hardware(board, name, index, gpu))
+        results = [dict(_result(str(index), _hardware(board, name, index, gpu)),
+                        **_figures(board, name, index, gpu))
                    for index, gpu in enumerate(gpus)]  # fmt: skip
         test = {"name": name, "results": results}
         known = next((c for c in categories if c["category"] == category), None)
@@ -121,6 +122,19 @@ def _hardware(board: Board, name: str, index: int, gpu: Gpu) -> list[str]:
         return ["GPU %d: clocks are throttled (%s)" % (
             index, ", ".join(sorted(gpu["throttle"])) or "power or clock limit")]  # fmt: skip
     return []
+
+
+def _figures(board: Board, name: str, index: int, gpu: Gpu) -> dict[str, Any]:
+    """What a test tells beside its status, as with -v."""
+    if name == "PCIe":
+        link = physics.host_link(board, gpu)
+        ways = (("GPU to Host bandwidth:\t\t", 1.012), ("Host to GPU bandwidth:\t\t", 1.0),
+                ("bidirectional bandwidth:\t", 1.44))  # fmt: skip
+        return {"info": ["GPU %d %s%.2f GB/s" % (index, way, link * part) for way, part in ways]}
+    if name == "Targeted Stress":
+        level = boards.spec(board)["sms"] * 170 * physics.clock_factor(board, gpu)
+        return {"info": ["GPU %d relative stress level:\t%d" % (index, level)]}
+    return {}
 
 
 def _json(board: Board, categories: list[dict[str, Any]]) -> str:

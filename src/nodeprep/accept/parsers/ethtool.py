@@ -1,0 +1,88 @@
+"""`ethtool NAME` and `ethtool -S NAME`: what a NIC negotiated, and what it counts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nodeprep.accept.parsers.text import ParseError, clean, excerpt
+
+TOOL = "ethtool"
+_SETTING = re.compile(r"^\s*(Speed|Duplex|Link detected):\s*(.*?)\s*$", re.MULTILINE)
+_COUNTER = re.compile(r"^[ \t]*(\S.*?):[ \t]*(\d{1,20})[ \t]*$", re.MULTILINE)
+# Every driver has its own names: rx_crc_errors, port.rx_crc_errors, rx_crc_errors_phy,
+# rx_fcs_err_frames, rx_symbol_err_phy; and for drops rx_dropped, rx_discards_phy,
+# rx_out_of_buffer, rx_missed_errors, rx_no_dma_resources, rx_fifo_errors.
+_DROPS = re.compile(r"drop|discard|missed|out_of_buffer|no_dma|no_buf|fifo|over_err|overrun")
+_ERRORS = re.compile(r"err(?:or)?s?(?:_|$|\b)|crc|fcs|collision|jabber|timeout_count")
+# What others sent wrongly, or what is not an error of the link, whatever its name says.
+_HARMLESS = re.compile(
+    r"csum|checksum|fdir|fcoe|vlan|filter|unknown|no_proto|ptp|hwtstamp|ipsec|tls"
+)
+# The kernel's own: frames of protocols that nobody listens to (LLDP, spanning tree) count here too.
+_KERNELS = ("rx_dropped", "tx_dropped")
+_PACKETS = re.compile(r"^(?:port\.)?(?:rx|tx)_(?:packets|packets_phy|ucast_packets|ucast_frames)$")
+
+
+@dataclass(frozen=True)
+class NicSettings:
+    """`speed_mbps` and `duplex` (full or half) are None where the NIC does not know them."""
+
+    speed_mbps: int | None
+    duplex: str | None
+    link: bool | None
+
+
+@dataclass(frozen=True)
+class NicCounters:
+    """Counters since the driver was loaded, by the driver's own names."""
+
+    values: dict[str, int]
+
+    def errors(self) -> dict[str, int]:
+        """What the link did wrong: bad frames, late collisions, resets of the transmitter."""
+        return {k: v for k, v in self.values.items() if _kind(k) == "error"}
+
+    def drops(self) -> dict[str, int]:
+        """What the NIC received well and had no room for."""
+        return {k: v for k, v in self.values.items() if _kind(k) == "drop"}
+
+    @property
+    def packets(self) -> int:
+        """Received or sent, whichever is known and more. 0: not told."""
+        return max((v for k, v in self.values.items() if _PACKETS.match(k.lower())), default=0)
+
+
+def parse_settings(text: str) -> NicSettings:
+    """ParseError when neither speed nor link is told at all."""
+    told = dict(_SETTING.findall(clean(text)))
+    if not told.keys() & {"Speed", "Link detected"}:
+        raise ParseError(TOOL, f"no settings in: {excerpt(text) or 'nothing'}")
+    speed = re.match(r"(\d{1,7})\s*Mb/s", told.get("Speed", ""))
+    duplex = told.get("Duplex", "").lower()
+    link = {"yes": True, "no": False}.get(told.get("Link detected", "").lower())
+    return NicSettings(
+        int(speed.group(1)) if speed else None, duplex if duplex in ("full", "half") else None, link
+    )
+
+
+def parse_statistics(text: str) -> NicCounters:
+    """ParseError without any counter. Also what `name: value` lines of sysfs say."""
+    found = {name.strip(): int(value) for name, value in _COUNTER.findall(clean(text))}
+    if not found:
+        raise ParseError(TOOL, f"no counters in: {excerpt(text) or 'nothing'}")
+    return NicCounters(found)
+
+
+def worst(counts: dict[str, int]) -> tuple[str, int]:
+    """The largest: drivers count one event under several names, so they are not added up."""
+    return max(counts.items(), key=lambda pair: pair[1], default=("", 0))
+
+
+def _kind(name: str) -> str:
+    lower = name.lower()
+    if lower in _KERNELS or _HARMLESS.search(lower):
+        return ""
+    if _DROPS.search(lower):
+        return "drop"
+    return "error" if _ERRORS.search(lower) else ""
