@@ -15,6 +15,7 @@ all_reduce_perf -b 1G -e 1G -n 400 -c 0 -g {count} >/dev/null 2>&1 & load=$!
 while kill -0 $load 2>/dev/null; do nvidia-smi -q -x; sleep 0.5; done
 wait $load && nvidia-smi -q -x
 """
+LEAST_CLOCK = 0.8  # of the SMs' highest clock; a GPU that nothing holds back runs at the top
 Samples = tuple[tuple[GpuHealth, ...], ...]
 
 
@@ -56,6 +57,24 @@ def test_hardware_slows_no_gpu_down(proof: Proof, gpus: GpuPart, samples: Sample
         read=", ".join(f"{bus} {'+'.join(sorted(why))}" for bus, why in sorted(bad.items()))
         or f"none in {len(samples)} looks",
         action="check power and cooling; then reseat or RMA",
+    )
+
+
+@pytest.mark.proof("gpu.clocks_under_load", timeout_s=120)
+def test_clocks_go_up(proof: Proof, gpus: GpuPart, samples: Samples) -> None:
+    best: dict[str, tuple[int, int]] = {}
+    for slot in range(gpus.count):
+        told = [(sample[slot].sm_clock, sample[slot].sm_clock_max) for sample in samples]
+        known = [(now, most) for now, most in told if now is not None and most]
+        if not known:
+            raise Unknown(f"nvidia-smi does not tell the clocks of {samples[0][slot].bus}")
+        best[samples[0][slot].bus] = max(known)
+    proof.holds(
+        all(now >= LEAST_CLOCK * most for now, most in best.values()),
+        wanted=f"at least {LEAST_CLOCK:.0%} of the highest SM clock while it works",
+        read=", ".join(f"{bus} {now} of {most} MHz" for bus, (now, most) in best.items()),
+        action="nvidia-smi -rgc (clocks were locked?); else look at gpu.throttle_under_load and "
+        "gpu.power_limit",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 UNMEASURED = "find out on the node why it cannot be measured; what is not measured does not pass"
 NOT_FOUND = 127
 # nvidia-smi says by its exit code what is wrong with the board or the driver.
@@ -40,6 +42,7 @@ _SAID = (
     ("unknown error", "look at gpu.xid; reboot"),
     ("permission", "run as root; look at the permissions of /dev/nvidia*"),
 )  # fmt: skip
+_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
@@ -48,6 +51,8 @@ def why_not(tool: str, rc: int, said: str) -> str:
     if rc == NOT_FOUND and "shared libraries" not in said:
         return f"{tool} is missing on the node"
     known = _SMI_CODES.get(rc, ("",))[0] if tool == "nvidia-smi" else ""
+    if known and (address := _ADDRESS.search(said)):
+        known += f": {address.group().lower()}"
     word = _SIGNALS.get(rc - 128 if rc > 128 else -rc, "")
     crash = f"crashed ({word})" if word else ""
     return f"{tool} ended with {rc}: {known or said or crash or 'no word'}"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from nodeprep.accept.causes import UNMEASURED
 from nodeprep.model.base import Frozen
 from nodeprep.model.profile import Gate
 from nodeprep.model.verdict import Outcome, Verdict
@@ -91,7 +92,8 @@ def merge(findings: Sequence[Finding], *, claim: str, role: str, simulated: bool
         read=_join(finding.read for finding in deciding),
         source=first.source or measured.source,
         reason=_join(finding.reason for finding in deciding),
-        action=_join(finding.action for finding in deciding),
+        action=_join(finding.action for finding in deciding)
+        or (UNMEASURED if worst is Outcome.UNKNOWN else ""),
         value=measured.value,
         gate=measured.gate,
         unit=measured.unit,

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from nodeprep.accept import causes
 from nodeprep.accept.findings import Finding, judge_measured
 from nodeprep.accept.parsers.text import excerpt
 from nodeprep.accept.session import NodeSession, Ran, Unknown
@@ -17,15 +18,7 @@ PATH = (
     "/usr/local/cuda/bin:/opt/openmpi/bin:/opt/nccl-tests/build"
     ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
-# nvidia-smi says by its exit code what is wrong with the board or the driver.
-_SMI_CODES = {
-    9: ("no driver is loaded", "load the driver; reboot if its version changed"),
-    10: ("the driver sees an interrupt problem of a GPU", "reboot; then reseat the GPU"),
-    12: ("NVIDIA's library is missing", "install the driver's user-space packages"),
-    14: ("the infoROM of a GPU is corrupt", "RMA"),
-    15: ("a GPU has fallen off the bus", "power the node off and on; then reseat or RMA"),
-}
-_NOT_FOUND, _TIMED_OUT = 127, 124
+_TIMED_OUT = 124
 
 
 class NotApplicable(Exception):
@@ -142,12 +135,6 @@ class Proof:
             notes = [*last.detail.get("notes", []), text]
             self.findings[-1] = last.model_copy(update={"detail": {**last.detail, "notes": notes}})
 
-    def attach(self, **detail: Any) -> None:
-        """Figures beside the verdict, to be drawn: `curve=`, `matrix=`. They decide nothing."""
-        if self.findings:
-            last = self.findings[-1]
-            self.findings[-1] = last.model_copy(update={"detail": {**last.detail, **detail}})
-
     def unknown(self, reason: str, *, action: str = "") -> NoReturn:
         raise Unknown(reason, action=action)
 
@@ -170,21 +157,11 @@ def _must_have_run(tool: str, ran: Ran, accept: tuple[int, ...], limit_s: float)
     if ran.timed_out or (ran.rc == _TIMED_OUT and _TIMED_OUT not in accept):
         raise Unknown(f"{tool} did not end within {limit_s:.3g} s", action="look for a hang")
     if ran.rc not in accept:
-        raise Unknown(*_why_not(tool, ran), action=_what_now(tool, ran.rc))
-
-
-def _why_not(tool: str, ran: Ran) -> tuple[str]:
-    if ran.rc == _NOT_FOUND:
-        return (f"{tool} is missing on the node",)
-    known = _SMI_CODES.get(ran.rc, ("",))[0] if tool == "nvidia-smi" else ""
-    said = excerpt(ran.stderr) or excerpt(ran.stdout) or "no word"
-    return (f"{tool} ended with {ran.rc}: {known or said}",)
-
-
-def _what_now(tool: str, rc: int) -> str:
-    if rc == _NOT_FOUND:
-        return "converge the role that brings it"
-    return _SMI_CODES.get(rc, ("", ""))[1] if tool == "nvidia-smi" else ""
+        said = excerpt(ran.stderr) or excerpt(ran.stdout)
+        whole = f"{ran.stderr}\n{ran.stdout}"
+        raise Unknown(
+            causes.why_not(tool, ran.rc, said), action=causes.what_now(tool, ran.rc, whole)
+        )
 
 
 def _tool(command: str | Sequence[str]) -> str:

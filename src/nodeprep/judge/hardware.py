@@ -61,6 +61,30 @@ def compare(
     return tuple(_verdict(line, profile, hardware, simulated) for line in lines)
 
 
+def swapped(changes: Sequence[tuple[str, str, str]]) -> tuple[Verdict, ...]:
+    """Verdicts that fail, one a part: (part, what was accepted, what stands there now).
+
+    For drift: the gates of `accept` and `provision` measure whatever stands there anew.
+    """
+    found: dict[str, list[str]] = {}
+    for part, was, now in changes:
+        found.setdefault(part, []).append(f"{now} stands where {was} was accepted")
+    return tuple(
+        Verdict(
+            claim=f"hardware/identity:{part}",
+            role="hardware",
+            verdict=Outcome.FAIL,
+            wanted=f"the {part} that was accepted",
+            read=text.listed(said),
+            source="the ledger, when the node was last accepted",
+            reason=f"it is not the machine that was accepted: {text.listed(said)}",
+            action="if it was replaced on purpose, `nodeprep provision` measures it anew and takes "
+            "it; else ask the provider",
+        )
+        for part, said in found.items()
+    )
+
+
 def _verdict(line: Line, profile: Profile, hardware: Hardware | None, simulated: bool) -> Verdict:
     outcome = Outcome.FAIL if line.problem else Outcome.PASS
     action = "settle it with the provider, or put the node under the profile that it fits"

@@ -136,10 +136,14 @@ def compare(run: Run, works: Sequence[Work], *, driver: bool) -> None:
         found = hardware_judge.compare(
             node.profile, reading.hardware, simulated=reading.host.simulated, driver=driver
         )
-        work.hardware = waive(found, node.waivers, node.name, _today())
         if reading.hardware is not None:
-            for change in run.ledger.save_hardware(work.name, reading.hardware):
+            changed = run.ledger.save_hardware(work.name, reading.hardware)
+            for change in changed:
                 run.note(f"not the machine that was accepted: {change}", work.name)
+            if run.verb == "drift":
+                swaps = [(change.part, change.accepted, change.found) for change in changed]
+                found = (*found, *hardware_judge.swapped(swaps))
+        work.hardware = waive(found, node.waivers, node.name, _today())
 
 
 def has_driver(work: Work) -> bool:
@@ -255,6 +259,7 @@ def stands(run: Run, work: Work) -> bool:
         and work.before in (State.ACCEPTED, State.JOINED)
         and accepted.digest == work.document.digest
         and accepted.boot_id == _reading(work).host.boot_id
+        and not run.ledger.identity_changes(work.name)
     )
 
 

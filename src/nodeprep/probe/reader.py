@@ -642,7 +642,7 @@ def _said(gpu: Any, *paths: str) -> Optional[str]:
     for path in paths:
         text = (gpu.findtext(path) or "").strip()
         bare = text.strip("[]").strip().lower()
-        unsaid = ("n/a", "not supported", "unknown error", "err!", "gpu is lost", "unknown")
+        unsaid = ("n/a", "not supported", "unknown", "err!", "insufficient", "requested func")
         if bare and not bare.startswith(unsaid) and "is lost" not in bare:
             return text
     return None

@@ -12,7 +12,12 @@ TOOL = "kernel log"
 _UNIX = re.compile(r"^(\d{9,11}\.\d+) ")  # journalctl -o short-unix
 _ISO = re.compile(r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,]\d+)?([+-]\d\d:?\d\d|Z)?\s")
 _BOOT = re.compile(r"^\[\s*\d+\.\d+\]")  # dmesg without a time of day
-_XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\):?\s*(\d+)(?:,\s*(.*))?")
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\):?\s*(\d+)(?:,\s*(.*))?")
+# Some GPUs leave without an XID, and NVSwitches have numbers of their own.
+_FALLEN = re.compile(r"NVRM: (.*fallen off the bus.*)")
+_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.\d)?")
+_SXID = re.compile(r"nvidia-nvswitch\d+: SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (Fatal\b.*)")
+FALLEN = 79
 
 
 @dataclass(frozen=True)
@@ -27,27 +32,40 @@ class Xid:
 
 @dataclass(frozen=True)
 class KernelLog:
+    """`switches`: the fatal errors of NVSwitches; theirs that are not fatal are left out."""
+
     lines: int
     xids: tuple[Xid, ...]
+    switches: tuple[Xid, ...] = ()
 
     def since(self, moment: float) -> tuple[Xid, ...]:
         """XIDs at or after `moment`; one without a time counts, for it cannot be ruled out."""
         return tuple(xid for xid in self.xids if xid.at is None or xid.at >= moment)
+
+    def switches_since(self, moment: float) -> tuple[Xid, ...]:
+        return tuple(xid for xid in self.switches if xid.at is None or xid.at >= moment)
 
 
 def parse_kernel_log(text: str) -> KernelLog:
     """ParseError when no line looks like the log's own: then nothing is known."""
     count = 0
     xids: list[Xid] = []
+    switches: list[Xid] = []
     for line in clean(text).splitlines():
         known, at = _moment(line)
         count += known
         if match := _XID.search(line):
             bus, code, rest = match.groups()
             xids.append(Xid(int(code[:6]), bus.lower(), at, (rest or "").strip()))
-    if not count and not xids:
+        elif match := _FALLEN.search(line):
+            bus = _ADDRESS.search(line)
+            xids.append(Xid(FALLEN, bus.group().lower() if bus else "?", at, match.group(1)))
+        elif match := _SXID.search(line):
+            bus, code, rest = match.groups()
+            switches.append(Xid(int(code[:6]), bus.lower(), at, rest.strip()))
+    if not count and not xids and not switches:
         raise ParseError(TOOL, f"no line of the kernel in: {excerpt(text) or 'nothing'}")
-    return KernelLog(count, tuple(xids))
+    return KernelLog(count, tuple(xids), tuple(switches))
 
 
 def _moment(line: str) -> tuple[bool, float | None]:

@@ -1,15 +1,16 @@
-"""`nvidia-smi nvlink -s`: the links of each GPU."""
+"""`nvidia-smi nvlink -s` and `-e`: the links of each GPU, and their errors."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number
+from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number, whole
 
 TOOL = "nvidia-smi nvlink -s"
 _GPU = re.compile(r"^GPU (\d+):\s*(.*?)\s*(?:\(UUID: (\S+?)\))?$")
 _LINK = re.compile(r"^\s*Link (\d+):\s*(\S.*)$")
+_ERRORS = re.compile(r"^(Replay|Recovery|CRC(?: FLIT)?) Errors:\s*(\S+)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,28 @@ def parse_nvlink(text: str) -> tuple[GpuLinks, ...]:
     if len({gpu.index for gpu in found}) != len(found):
         raise ParseError(TOOL, "a GPU is listed twice")
     return tuple(found)
+
+
+def parse_nvlink_errors(text: str) -> dict[tuple[int, int], int]:
+    """Replays, recoveries and CRC errors together, by (GPU, link), since they were last cleared.
+
+    ParseError without any counter: then nothing is known. A counter that is not told (N/A) is
+    left out, and a link of which none is told too.
+    """
+    found: dict[tuple[int, int], int] = {}
+    gpu = None
+    for line in clean(text).splitlines():
+        if match := _GPU.match(line.strip()):
+            gpu = int(match.group(1))
+        elif (link := _LINK.match(line)) and gpu is not None:
+            error = _ERRORS.match(link.group(2).strip())
+            count = whole(error.group(2)) if error else None
+            if count is not None and count >= 0:
+                key = gpu, int(link.group(1))
+                found[key] = found.get(key, 0) + count
+    if not found:
+        raise ParseError("nvidia-smi nvlink -e", f"no counter in: {excerpt(text) or 'nothing'}")
+    return found
 
 
 def _speed(text: str) -> float | None:

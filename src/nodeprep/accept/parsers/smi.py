@@ -13,6 +13,19 @@ HARDWARE_REASONS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdo
 _WORDS = {"yes": True, "enabled": True, "active": True}
 _WORDS |= {"no": False, "disabled": False, "not active": False}
 _REASON_TAGS = ("clocks_event_reasons", "clocks_throttle_reasons")
+# What a driver says in place of a value, bare or in brackets.
+_UNSAID = ("n/a", "err!", "unknown error", "gpu is lost", "not supported", "insufficient perm",
+           "requested functionality", "function not found", "unable to")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Process:
+    """Who works on a GPU. `kind`: C compute, G graphics, or both; `memory_mib` None: not told."""
+
+    pid: str
+    name: str
+    kind: str
+    memory_mib: int | None
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,8 @@ class GpuHealth:
     ecc      uncorrectable errors since the driver was loaded; `sram_aggregate`: in its life
     remap_*  row remapping (Ampere and later); `retired`: pages (before Ampere)
     reasons  active reasons for low clocks, without their prefix; None: not told
+    repairs  what the driver itself asks for: a reset, a repair that waits for one
+    replays  of the PCIe link, since the GPU was reset; clocks of the SMs in MHz
     """
 
     bus: str
@@ -43,6 +58,15 @@ class GpuHealth:
     pcie_gen_max: int | None
     pcie_width: int | None
     pcie_width_max: int | None
+    memory_used_mib: int | None = None
+    ecc_corrected: int | None = None
+    sram_exceeded: bool | None = None
+    repairs: tuple[str, ...] = ()
+    replays: int | None = None
+    compute_mode: str | None = None
+    sm_clock: int | None = None
+    sm_clock_max: int | None = None
+    processes: tuple[Process, ...] = ()
 
 
 def parse_smi(text: str) -> tuple[GpuHealth, ...]:
@@ -98,12 +122,43 @@ def _gpu(node: ET.Element) -> GpuHealth:
         pcie_gen_max=whole(_text(link, "pcie_gen/max_link_gen")),
         pcie_width=whole(_text(link, "link_widths/current_link_width")),
         pcie_width_max=whole(_text(link, "link_widths/max_link_width")),
+        memory_used_mib=whole(_text(node, "fb_memory_usage/used")),
+        ecc_corrected=_corrected(None if ecc is None else ecc.find("volatile")),
+        sram_exceeded=_flag(_text(ecc, "aggregate/sram_threshold_exceeded")),
+        repairs=_repairs(node, ecc),
+        replays=whole(_text(node, "pci/replay_counter")),
+        compute_mode=_text(node, "compute_mode"),
+        sm_clock=whole(_text(node, "clocks/sm_clock")),
+        sm_clock_max=whole(_text(node, "max_clocks/sm_clock")),
+        processes=tuple(_process(one) for one in node.findall("processes/process_info")),
     )
 
 
 def _text(node: ET.Element | None, path: str) -> str | None:
-    found = None if node is None else node.findtext(path)
-    return found.strip() if found and found.strip() not in ("", "N/A", "[N/A]", "ERR!") else None
+    found = (None if node is None else node.findtext(path)) or ""
+    bare = found.strip().strip("[]").strip().lower()
+    return found.strip() if bare and not bare.startswith(_UNSAID) else None
+
+
+def _process(node: ET.Element) -> Process:
+    return Process(
+        pid=_text(node, "pid") or "?",
+        name=_text(node, "process_name") or "?",
+        kind=_text(node, "type") or "?",
+        memory_mib=whole(_text(node, "used_memory")),
+    )
+
+
+def _repairs(node: ET.Element, ecc: ET.Element | None) -> tuple[str, ...]:
+    """Drivers ask by flags (525 to 565), then by an action (from 570 on)."""
+    flags = {
+        "a reset": _flag(_text(node, "gpu_reset_status/reset_required")),
+        "drain and reset": _flag(_text(node, "gpu_reset_status/drain_and_reset_recommended")),
+        "channel repair": _flag(_text(ecc, "channel_repair_pending")),
+        "TPC repair": _flag(_text(ecc, "tpc_repair_pending")),
+    }
+    action = _text(node, "gpu_recovery_action") or "None"
+    return (*(name for name, so in flags.items() if so), *((action,) if action != "None" else ()))
 
 
 def _flag(word: str | None) -> bool | None:
@@ -119,6 +174,14 @@ def _uncorrectable(ecc: ET.Element | None) -> int | None:
         return old
     sram, dram = _sram(ecc), whole(_text(ecc, "dram_uncorrectable"))
     return None if sram is None or dram is None else sram + dram
+
+
+def _corrected(ecc: ET.Element | None) -> int | None:
+    old = whole(_text(ecc, "single_bit/total"))
+    if old is not None:
+        return old
+    counts = [whole(_text(ecc, name)) for name in ("sram_correctable", "dram_correctable")]
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def _sram(ecc: ET.Element | None) -> int | None:
