@@ -11,6 +11,7 @@ from nodeprep.model.profile import GpuPart
 
 LINKED = ("mesh", "nvswitch")  # boards on which every pair of GPUs is joined by NVLink
 UNLINKED = ("pcie", "none")
+P2P = {"r": "reads", "w": "writes", "a": "atomics"}  # as `topo -p2p` calls them
 RESEAT = "reset the GPUs; check the NVLink bridges or the fabric manager; then reseat or RMA"
 
 
@@ -41,27 +42,28 @@ def test_the_board_is_the_one_rented(proof: Proof, gpus: GpuPart) -> None:
     )
 
 
-@pytest.mark.proof("gpu.p2p", timeout_s=60)
+@pytest.mark.proof("gpu.p2p", timeout_s=90)
 def test_gpus_reach_each_others_memory(proof: Proof, gpus: GpuPart) -> None:
     if gpus.board in UNLINKED:
         proof.not_applicable(
             "GPUs without NVLink may speak through the host",
             profile="parts.gpus.board", values=UNLINKED,
         )  # fmt: skip
-    status = parse_p2p(proof.run(["nvidia-smi", "topo", "-p2p", "r"]))
     topology = parse_topology(proof.run(["nvidia-smi", "topo", "-m"], once=True))
-    proof.equals("GPUs in the P2P matrix", len(status.gpus), gpus.count, source="the profile")
-    bad = {pair: word for pair, word in status.cells.items() if word != "OK"}
-    joined = {pair: word for pair, word in bad.items() if _joined(topology, gpus, *pair)}
-    proof.holds(
-        not joined,
-        wanted="P2P reads OK between joined GPUs",
-        read=", ".join(f"GPU{a} to GPU{b} {word}" for (a, b), word in joined.items())
-        or f"OK for {len(status.cells) - len(bad)} pairs",
-        action="check ACS and the IOMMU (iommu=pt), the driver, and the fabric manager",
-    )
-    if bad and not joined:
-        proof.note(f"{len(bad)} pairs without a bridge speak through the host")
+    for letter, what in P2P.items():
+        status = parse_p2p(proof.run(["nvidia-smi", "topo", "-p2p", letter]))
+        proof.equals("GPUs in the P2P matrix", len(status.gpus), gpus.count, source="the profile")
+        bad = {pair: word for pair, word in status.cells.items() if word != "OK"}
+        joined = {pair: word for pair, word in bad.items() if _joined(topology, gpus, *pair)}
+        proof.holds(
+            not joined,
+            wanted=f"P2P {what} OK between joined GPUs",
+            read=", ".join(f"{what}: GPU{a} to GPU{b} {word}" for (a, b), word in joined.items())
+            or f"{what} OK for {len(status.cells) - len(bad)} pairs",
+            action="check ACS and the IOMMU (iommu=pt), the driver, and the fabric manager",
+        )
+        if bad and not joined:
+            proof.note(f"P2P {what}: {len(bad)} pairs without a bridge speak through the host")
 
 
 @pytest.mark.proof("gpu.nvlink", timeout_s=60)

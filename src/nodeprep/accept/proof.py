@@ -135,6 +135,12 @@ class Proof:
             notes = [*last.detail.get("notes", []), text]
             self.findings[-1] = last.model_copy(update={"detail": {**last.detail, "notes": notes}})
 
+    def attach(self, **detail: Any) -> None:
+        """Figures beside the verdict, to be drawn: `curve=`, `matrix=`. They decide nothing."""
+        if self.findings:
+            last = self.findings[-1]
+            self.findings[-1] = last.model_copy(update={"detail": {**last.detail, **detail}})
+
     def unknown(self, reason: str, *, action: str = "") -> NoReturn:
         raise Unknown(reason, action=action)
 

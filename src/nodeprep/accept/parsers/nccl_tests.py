@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number, whole
 
@@ -56,10 +58,22 @@ class NcclTest:
     @property
     def wrong(self) -> int | None:
         """Wrong values in all rows. None: validation was off, or the run was cut short."""
-        if self.out_of_bounds is None:
-            return None
-        counts = [side.wrong for side in self.sides(0)]
-        if not counts or None in counts:
+        return self._count(self.sides(0))
+
+    @property
+    def wrong_out_of_place(self) -> int | None:
+        """The same where in-place results are never checked, as those of alltoall."""
+        return self._count([row.out_of_place for row in self.rows])
+
+    def curve(self) -> dict[str, Any]:
+        """Out-of-place bus bandwidth by size, as reports draw it."""
+        sizes = [row.size for row in self.rows]
+        speeds = [row.out_of_place.busbw for row in self.rows]
+        return {"x": sizes, "y": speeds, "unit": "GB/s", "x_unit": "B"}
+
+    def _count(self, sides: Sequence[Side]) -> int | None:
+        counts = [side.wrong for side in sides]
+        if self.out_of_bounds is None or not counts or None in counts:
             return None
         return sum(count for count in counts if count is not None) + self.out_of_bounds
 
