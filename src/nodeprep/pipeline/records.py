@@ -115,9 +115,10 @@ def _files(runs: Path, name: str, others: Sequence[str]) -> Iterator[tuple[str, 
         for path in sorted(folder.rglob("*")):
             inner = path.relative_to(folder)
             if path.is_file() and not path.is_symlink() and _is_of(inner, name, others):
-                text = _tail(path)
                 mine = _named([name], inner.as_posix())
-                yield f"{folder.name}/{inner}", text if mine else _lines(text, name, others)
+                text = _tail(path) if mine else _lines(_tail(path), name, others)
+                if text:
+                    yield f"{folder.name}/{inner}", text
 
 
 def _part(path: Path, name: str) -> dict[str, Any] | None:

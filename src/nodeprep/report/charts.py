@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError, model_validator
 from nodeprep.model.base import Frozen
 from nodeprep.model.verdict import Verdict
 
+FEWEST = 3  # values; of two there is no odd one
 WAYS = ("to the peer", "from the peer")
 _FULL = 0.20  # away from the median, a cell has its full colour
 _NOISE = 0.02  # within this of the median a cell has none
@@ -68,7 +69,8 @@ def heatmap(verdict: Verdict) -> Heatmap | None:
     except (KeyError, ValidationError):
         return None
     known = [v for line in matrix.values for v in line if v is not None and math.isfinite(v)]
-    middle, high = (median(known), max(known)) if known else (0.0, 0.0)
+    middle = median(known) if len(known) >= FEWEST else None
+    high = max(known, default=0.0)
     lines = tuple(
         (name, tuple(_cell(verdict, value, middle, high) for value in line))
         for name, line in zip(matrix.rows, matrix.values, strict=True)
@@ -105,7 +107,7 @@ def links_of(
     return {}
 
 
-def _cell(verdict: Verdict, value: float | None, middle: float, high: float) -> HeatCell:
+def _cell(verdict: Verdict, value: float | None, middle: float | None, high: float) -> HeatCell:
     if value is None or not math.isfinite(value):
         return HeatCell("", 0.0, bad=False)
     digits = 0 if high >= 1000 else 1 if high >= 10 else 2
@@ -113,8 +115,8 @@ def _cell(verdict: Verdict, value: float | None, middle: float, high: float) -> 
     return HeatCell(f"{value:.{digits}f}", heat, bad=_is_bad(verdict, value))
 
 
-def shade(verdict: Verdict, value: float, middle: float) -> float:
-    """-1..1: how much worse or better than the median; noise is neither.
+def shade(verdict: Verdict, value: float, middle: float | None) -> float:
+    """-1..1: how much worse or better than the median; noise is neither. None: there is none.
 
     Away from the median, not between the ends: one broken link must not make all others alike.
     """

@@ -24,6 +24,7 @@ _RIGHT, _RIGHT_NAMED = 10, 64  # the names of nodes stand to the right of their 
 _TOP, _BOTTOM = 12, 24
 _LOG_FROM = 100  # an axis that spans more than this factor is logarithmic
 _MOST = 4096  # points; more is no picture
+_FEWEST = 3  # curves that have a median worth drawing
 _APART = 13  # between two labels, in units of the drawing
 
 
@@ -77,7 +78,7 @@ def curve(verdict: Verdict) -> Drawing | None:
 
 
 def overlay(verdicts: Sequence[tuple[str, Verdict]]) -> Drawing | None:
-    """The curves of several nodes by name, and their median; None unless two can be compared.
+    """The curves of several nodes by name, and their median; None of less than two.
 
     All have the first one's x and unit; others are left out.
     """
@@ -88,6 +89,7 @@ def overlay(verdicts: Sequence[tuple[str, Verdict]]) -> Drawing | None:
     if len(found) < 2:
         return None
     middle = tuple(median(points) for points in zip(*(c.y for _, _, c in found), strict=True))
+    middle = middle if len(found) >= _FEWEST else ()
     gates = {verdict.gate for _, verdict, _ in found}
     return _draw(found, middle, gates.pop() if len(gates) == 1 else None, _RIGHT_NAMED)
 

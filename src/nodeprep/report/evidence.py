@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import tarfile
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from nodeprep.report import document, html, junit, words
 from nodeprep.report.redact import leaves, redact
 from nodeprep.report.safe import clean, encodable
 
+_WIDTH = 100
 FILE_LIMIT = 2_000_000  # characters of one file; of a longer one the end is kept
 
 
@@ -139,7 +141,7 @@ def _state(node: NodeResult) -> Iterator[str]:
     since = f" since {words.when(node.since)}" if node.since else ""
     yield f"State: {node.state}{since}"
     if node.why:
-        yield f"Reason on record: {node.why}"
+        yield from _wrapped(f"Reason on record: {node.why}")
 
 
 def _wrong(node: NodeResult) -> Iterator[str]:
@@ -171,14 +173,23 @@ def _finding(verdict: Verdict) -> Iterator[str]:
     if verdict.verdict is Outcome.UNKNOWN:
         said = f"could not be measured: {verdict.reason or 'no answer'}"
     stamp = " [simulated]" if verdict.simulated else ""
-    yield f"* {verdict.claim}: {said}{stamp}"
+    yield from _wrapped(f"* {verdict.claim}: {said}{stamp}")
     named = {
         "wanted": verdict.wanted,
         "read": verdict.read,
         "source": verdict.source,
         "next": verdict.action,
     }
-    yield from (f"    {name}: {text}" for name, text in named.items() if text)
+    for name, text in named.items():
+        if text and text not in said:
+            yield from _wrapped(f"    {name}: {text}")
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip(" *")) + 2 * line.startswith(" "))
+    return textwrap.wrap(
+        line, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _serials(hardware: Hardware | None) -> Iterator[str]:

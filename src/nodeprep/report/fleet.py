@@ -79,7 +79,7 @@ def _profile(node: NodeResult) -> str:
 
 def _row(claim: str, profile: str, found: dict[str, Verdict], nodes: tuple[str, ...]) -> Row:
     values = [v.value for v in found.values() if v.value is not None and math.isfinite(v.value)]
-    middle = median(values) if values else math.nan
+    middle = median(values) if len(values) >= charts.FEWEST else None
     gates = {verdict.gate for verdict in found.values() if verdict.value is not None}
     gate = gates.pop() if len(gates) == 1 else None
     return Row(
@@ -87,12 +87,12 @@ def _row(claim: str, profile: str, found: dict[str, Verdict], nodes: tuple[str, 
         profile=profile,
         unit=next(verdict.unit for verdict in found.values() if verdict.value is not None),
         gate=words.figure(gate, "") if gate is not None else "",
-        median=words.figure(middle, "") if values else "",
+        median=words.figure(middle, "") if middle is not None else "",
         cells=tuple(_cell(found.get(name), middle) for name in nodes),
     )
 
 
-def _cell(verdict: Verdict | None, middle: float) -> Cell:
+def _cell(verdict: Verdict | None, middle: float | None) -> Cell:
     if verdict is None:
         return Cell("")
     if verdict.value is None or not math.isfinite(verdict.value):

@@ -19,7 +19,10 @@ from nodeprep.report.safe import clean
 # With so few nodes all are open; with more, only those that want attention.
 OPEN_NODES = 8
 # By other means than a line of their own.
-_SHOWN = ("matrix", "curve", "better", "notes", "slow", "fleet", "baseline", "measurement")
+_SHOWN = (
+    "matrix", "curve", "better", "notes", "slow", "fleet", "baseline", "measurement", "seconds",
+    "level",
+)  # fmt: skip
 _LONGEST = 20_000  # characters of one text: a node may have printed megabytes
 _ORDER = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.WAIVED, Outcome.NOT_APPLICABLE, Outcome.PASS)
 _EXITS = {

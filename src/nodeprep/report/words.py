@@ -89,8 +89,12 @@ def figure(value: float | None, unit: str) -> str:
 
 
 def margin(verdict: Verdict) -> str:
-    """How far from the gate: `+11.4 %`, or empty."""
-    return "" if verdict.margin is None else f"{verdict.margin * 100:+.1f} %"
+    """How far from the gate: `+11.4 %`, where lower is better `61.6 % under`; or empty."""
+    if verdict.margin is None:
+        return ""
+    if verdict.detail.get("better") == "lower":
+        return f"{abs(verdict.margin) * 100:.1f} % {'over' if verdict.margin > 0 else 'under'}"
+    return f"{verdict.margin * 100:+.1f} %"
 
 
 def notes(verdict: Verdict) -> tuple[str, ...]:
@@ -117,6 +121,9 @@ def beside(verdict: Verdict) -> str:
         )
     if isinstance(baseline, int | float):
         said.append(f"when last accepted {figure(baseline, verdict.unit)}")
+    seconds = verdict.detail.get("seconds")
+    if isinstance(seconds, int | float) and seconds >= 1:
+        said.append(f"measured in {lasted(seconds)}")
     return "; ".join(said)
 
 

@@ -52,6 +52,12 @@ def test_names_that_would_lie_upon_each_other_are_left_out() -> None:
     assert sum(plot.named for plot in found.plots) == 1
 
 
+def test_two_curves_have_no_median() -> None:
+    found = overlay([("a", of(1, 10)), ("b", of(1, 12))])
+    assert found is not None
+    assert found.fleet == ""
+
+
 def test_one_curve_is_no_overlay_and_other_sizes_are_not_compared() -> None:
     other = with_detail(curve={"x": [1, 3], "y": [1, 2], "unit": "GB/s"})
     assert overlay([]) is None

@@ -41,8 +41,16 @@ def test_a_measurement_is_a_row_with_its_median_and_gate() -> None:
 
 def test_where_lower_is_better_the_high_one_is_the_worse_one() -> None:
     lower = {"better": "lower"}
-    (row,) = laid_out(*(node(n, proof(v, detail=lower)) for n, v in (("a", 1), ("b", 2)))).rows
-    assert row.cells[0].heat > 0 > row.cells[1].heat
+    (row,) = laid_out(
+        *(node(n, proof(v, detail=lower)) for n, v in (("a", 1), ("b", 2), ("c", 3)))
+    ).rows
+    assert row.cells[0].heat > 0 > row.cells[2].heat
+
+
+def test_of_two_nodes_there_is_no_median() -> None:
+    (row,) = laid_out(node("a", proof(200)), node("b", proof(240))).rows
+    assert row.median == ""
+    assert [cell.heat for cell in row.cells] == [0, 0]
 
 
 def test_a_node_that_could_not_measure_stands_there_as_unknown() -> None:
