@@ -74,7 +74,7 @@ def _member(node: racks.NodeStatus, folder: Path) -> dict[str, object]:
         "host": node.host, "port": node.port, "user": "root", "key_file": str(key),
         "known_hosts": str(known),
     }  # fmt: skip
-    return {"name": node.name, "address": node.address, "connection": connection, "udp_mbps": 10}
+    return {"name": node.name, "address": node.address, "connection": connection, "udp_mbps": 1}
 
 
 def measure(members: list[dict[str, object]], folder: Path) -> tuple[Fleet, list[str]]:

@@ -49,12 +49,20 @@ class _NotMeasured(Exception):
 
 
 class PairTest:
-    """Node a serves, node b asks. `address`: by which b finds a. `udp_mbps`: what is offered."""
+    """Node a serves, node b asks. `addresses`: by which each is found. `udp_mbps`: offered."""
 
     def __init__(
-        self, a: Node, b: Node, address: str, *, number: int, seconds: Seconds, udp_mbps: float
+        self,
+        a: Node,
+        b: Node,
+        addresses: tuple[str, str],
+        *,
+        number: int,
+        seconds: Seconds,
+        udp_mbps: float,
     ) -> None:
-        self._a, self._b, self._address = a, b, address
+        self._a, self._b = a, b
+        self._address, self._back = addresses
         self._number = number
         self._port = PORT + _PORTS * (number % 64)
         self._seconds = seconds
@@ -105,7 +113,7 @@ class PairTest:
 
     def _path_mtu(self) -> tuple[tuple[int, int], int]:
         """The MTU of the interface at both ends, and the largest packet that came back."""
-        mtu_a = self._interface_mtu(self._a, "")
+        mtu_a = self._interface_mtu(self._a, self._back)
         mtu_b = self._interface_mtu(self._b, self._address)
         largest = min(mtu_a, mtu_b)
         if self._echoes(largest, tries=3):
@@ -119,12 +127,9 @@ class PairTest:
         return (mtu_a, mtu_b), low
 
     def _interface_mtu(self, node: Node, towards: str) -> int:
-        """Of the interface that leads to `towards`, or that has the address of a itself."""
-        if towards:
-            find = f"ip -o route get {shlex.quote(towards)} | grep -o 'dev [^ ]*' | cut -d' ' -f2"
-        else:
-            address = shlex.quote(f"inet {self._address}/")
-            find = f"ip -o -4 address | grep -F {address} | tr -s ' ' | cut -d' ' -f2"
+        """Of the interface that leads to an address, or to the address of a name."""
+        address = f"getent ahostsv4 {shlex.quote(towards)} | head -n 1 | cut -d' ' -f1"
+        find = f"ip -o route get $({address}) | grep -o 'dev [^ ]*' | cut -d' ' -f2"
         ran = node.run(f'cat "/sys/class/net/$({find})/mtu"', sudo=False, timeout_s=10)
         if ran.rc != 0 or not ran.stdout.strip().isdigit():
             raise _NotMeasured("its interface to the others is not found", node.name)

@@ -58,7 +58,7 @@ def _pair(job: Job, nodes: Mapping[str, Any], pair: tuple[str, str], number: int
     return PairTest(
         nodes[a.name],
         nodes[b.name],
-        a.address,
+        (a.address, b.address),
         number=number,
         seconds=job.seconds,
         udp_mbps=min(a.udp_mbps, b.udp_mbps),

@@ -68,7 +68,7 @@ class Fake:
 def measured(a: Fake | None = None, b: Fake | None = None, **seconds: int):  # type: ignore[no-untyped-def]
     a, b = a or Fake("gpu1"), b or Fake("gpu2")
     test = PairTest(
-        a, b, "10.0.0.1", number=3, seconds=Seconds(udp=10, **seconds), udp_mbps=5000
+        a, b, ("10.0.0.1", "10.0.0.2"), number=3, seconds=Seconds(udp=10, **seconds), udp_mbps=5000
     )  # fmt: skip
     return test.run()
 
