@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from nodeprep.accept.between.figures import NOTHING, Both, ClockFigures, PairFigures, Trouble
 from nodeprep.accept.parsers.chrony import parse_tracking
 from nodeprep.accept.parsers.iperf3 import Iperf3, load_json, parse_iperf3
-from nodeprep.accept.parsers.text import ParseError, excerpt, number
+from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number
 from nodeprep.accept.session import Ran
 from nodeprep.errors import NodeprepError
 from nodeprep.model.base import Frozen
@@ -239,8 +239,8 @@ def source_offset_ms(text: str) -> float:
     tracking = parse_tracking(text)
     if not tracking.synchronised or tracking.offset_s is None:
         raise ParseError("chronyc tracking", f"no source is followed ({tracking.leap})")
-    line = next(line for line in text.splitlines() if line.strip().startswith("System time"))
-    sign = -1 if "slow" in line else 1
+    lines = (line for line in clean(text).splitlines() if line.strip().startswith("System time"))
+    sign = -1 if "slow" in next(lines, "") else 1
     return sign * abs(tracking.offset_s) * 1000
 
 

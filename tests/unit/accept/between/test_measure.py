@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nodeprep.accept.between.measure import PairTest, Seconds, clock, source_offset_ms
 from nodeprep.accept.parsers.text import ParseError
@@ -186,6 +190,22 @@ class TestUnknown:
         assert found.troubles["loss"].why == "the connection broke"
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(
+        st.sampled_from(["start", "end", "sum", "sum_received", "protocol", "packets",
+                         "test_start", "lost_percent", "bits_per_second"]), inner),
+)  # fmt: skip
+
+
+@given(st.text() | JSON.map(json.dumps))
+def test_garbage_of_iperf3_is_no_figure_and_no_crash(text: str) -> None:
+    found = measured(b=Fake("gpu2", {"iperf3 -c": Answer(text)}))
+    assert (found.tcp, found.loss) == ((None, None), (None, None))
+    assert {"tcp", "loss"} <= found.troubles.keys()
+
+
 class TestClock:
     @pytest.mark.parametrize(
         ("line", "ms"),
@@ -205,6 +225,11 @@ class TestClock:
     def test_no_source_no_offset(self, text: str) -> None:
         with pytest.raises(ParseError):
             source_offset_ms(text)
+
+    @given(st.text() | st.text().map(tracking))
+    def test_garbage_is_no_offset(self, text: str) -> None:
+        with contextlib.suppress(ParseError):
+            assert math.isfinite(source_offset_ms(text))
 
     def test_it_is_seen_from_here_too_within_the_time_that_asking_took(self) -> None:
         times: Callable[[], float] = iter([100.0, 100.2]).__next__
