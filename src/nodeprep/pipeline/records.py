@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VERBS = ("inspect", "plan", "provision", "drift", "accept")
 _RUNS = 5  # of a node, whose outputs and logs go into its evidence
-_READ_LIMIT = 8_000_000  # bytes of one file, from its end
+_READ_LIMIT = 3_000_000  # bytes of one file, from its end
 _TEXTS = (".log", ".txt", ".xml", ".out", ".err", ".json", ".csv")
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 MASK = "********"
 # Every repetition has a bound: these meet megabytes that a node printed.
-_NAME = (
-    r"[\w.-]{0,40}(?:pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key"
-    r"|private[_-]?key|credentials?|authkey)"
+_WORD = (
+    r"""(?:passw(?:or)?d|passphrase|(?<=[_.\-"'])pass|\bpass(?==)|secret|token|api[_-]?key"""
+    r"|access[_-]?key|private[_-]?key|credentials?|authkey)"
 )
+_NAME = rf"[\w.-]{{0,40}}{_WORD}"
 _QUOTED = r""""[^"\n]*"|'[^'\n]*'"""
 # A sentence about passwords is none: "password is off".
 _ADJECTIVE = (
@@ -22,18 +23,19 @@ _KEY_BLOCK = (
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
 )
-_KEY_END = r"^(?:[A-Za-z0-9+/=]{16,}\s{1,4}){1,200}-----END [A-Z0-9 ]{0,40}PRIVATE KEY"
+_KEY_END = re.compile(
+    r"^(?:[A-Za-z0-9+/=]{16,}\s{1,4}){1,200}-----END [A-Z0-9 ]{0,40}PRIVATE KEY", re.MULTILINE
+)
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(_KEY_BLOCK, re.DOTALL), MASK),
-    (re.compile(_KEY_END, re.MULTILINE), MASK),  # of a key whose head was cut off
     (re.compile(r"\$ANSIBLE_VAULT;[\d.]+;\w+[^\n]*(?:(?:\\n|\s){1,20}[0-9a-fA-F]{16,})*"), MASK),
     # {"password": "…"}, also inside a text that was quoted once more
     (re.compile(rf"""(\\?["']{_NAME}\\?["']\s{{0,9}}:\s{{0,9}})(\\?["']).*?\2""", re.I),
      rf"\1\2{MASK}\2"),
     # password=…, api_key: …, --token …
-    (re.compile(rf"(\b{_NAME}\s{{0,9}}[=:]\s{{0,9}})(?:{_QUOTED}|[^\s\"'<>]+)", re.I),
+    (re.compile(rf"({_WORD}\s{{0,9}}[=:]\s{{0,9}})(?:{_QUOTED}|[^\s\"'<>]+)", re.I),
      rf"\1{MASK}"),
-    (re.compile(rf"(\b{_NAME} is )(?!{_ADJECTIVE})(?:{_QUOTED}|[^\s\"'<>]+)", re.I),
+    (re.compile(rf"({_WORD} is )(?!{_ADJECTIVE})(?:{_QUOTED}|[^\s\"'<>]+)", re.I),
      rf"\1{MASK}"),
     (re.compile(rf"(--{_NAME} )(?:{_QUOTED}|[^\s\"'<>]+)", re.I), rf"\1{MASK}"),
     (re.compile(r"(\bsshpass\b[^\n]{0,80}?-p\s{0,9})\S+"), rf"\1{MASK}"),
@@ -52,6 +54,8 @@ def redact(text: str) -> str:
     """The text with all masked that has the look of a secret; rather too much than too little."""
     for pattern, mask in _PATTERNS:
         text = pattern.sub(mask, text)
+    if "PRIVATE KEY" in text:  # what is left of a key whose head was cut off
+        text = _KEY_END.sub(MASK, text)
     return text
 
 
@@ -68,7 +72,7 @@ def leaves(value: Any, mask: Callable[[str], str]) -> Any:
     return value
 
 
-_TELLING = re.compile(rf"{_NAME}\Z", re.I)
+_TELLING = re.compile(rf"(?:{_NAME}|pass)\Z", re.I)
 
 
 def _under(key: object, value: Any, mask: Callable[[str], str]) -> Any:

@@ -19,7 +19,8 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nAAtzc2gtZW
         '{"password": "hunter2"}', r'{\"token\": \"hunter2\"}', "mysql --password hunter2",
         "--api-key=hunter2", "the secret is hunter2", "sshpass -p hunter2 ssh", "sshpass -phunter2",
         "Authorization: Bearer hunter2", "https://ops:hunter2@mirror.example/x",
-        "NODEPREP_BOOTSTRAP_PASSWORD=hunter2", "aws_secret_access_key=hunter2,hunter2",
+        "NODEPREP_BOOTSTRAP_PASSWORD=hunter2", "DB_PASS=hunter2", "pass=hunter2",
+        '{"pass": "hunter2"}', "aws_secret_access_key=hunter2,hunter2",
         f"{KEY}hunter2\n-----END OPENSSH PRIVATE KEY-----", f"{KEY}hunter2",
         "hunter2aaaaaaaaaaaaaaaaaaaa\n-----END RSA PRIVATE KEY-----",
     ],
@@ -42,7 +43,8 @@ def test_what_has_the_shape_of_a_secret_is_masked(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["password login is off", "the password is not needed", "GPU-5d0f1c0e at 0000:11:00.0",
+    ["password login is off", "12 pass: all of them", "bypass = on",
+     "the password is not needed", "GPU-5d0f1c0e at 0000:11:00.0",
      "https://developer.download.nvidia.com/x", "PasswordAuthentication no",
      "wanted sha256 9b1c2d3e, read 77aa", "00:1b:21:aa:bb:cc", "S64GNE0R1"],
 )  # fmt: skip
