@@ -94,8 +94,9 @@ class _View:
             list(self.lines), unknown, known=[*fleet.lost, *told, *self.failed.nodes]
         )
         values = {pair: line.value for pair, line in self.lines.items() if line.value is not None}
-        # Of losses and clocks the good ones differ by noise alone.
-        compared = values if measurement.proof == "tcp.pairs" else {}
+        # Of losses and clocks the good ones differ by noise alone, and from one day to the next.
+        self.compared = measurement.proof == "tcp.pairs"
+        compared = values if self.compared else {}
         self.slow_nodes, self.slow_pairs = slow_nodes(compared), slow_pairs(compared)
 
     def verdict(self, name: str) -> Verdict:
@@ -183,14 +184,10 @@ class _View:
         gate = self.gates[pair] if pair else None
         known = [v for p, line in self.lines.items() if name in p and (v := line.value) is not None]
         middle = f"median of {len(known)} pairs {statistics.median(known):.4g}" if known else ""
-        found = judge_measured(
-            self.one.gate,
-            value,
-            gate,
-            at=f"with {_peer(pair, name)}" if pair else "",
-            read=middle,
-            baseline=self.fleet.baselines.get(name, {}).get(self.claim),
-        )
+        before = self.fleet.baselines.get(name, {}) if self.compared else {}
+        at = f"with {_peer(pair, name)}" if pair else ""
+        baseline = before.get(self.claim)
+        found = judge_measured(self.one.gate, value, gate, at=at, read=middle, baseline=baseline)
         return found.model_copy(update={"detail": {**found.detail, **self._matrix(name)}})
 
     def _worst(self, pairs: Sequence[Pair]) -> tuple[float | None, Pair | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,6 +102,13 @@ def test_a_node_behind_its_sisters_is_named_though_it_clears_the_gate() -> None:
     assert "-13%" in found["gpu5"].detail["notes"][0]
     assert found["gpu5"].detail["slow"] == found["gpu5"].detail["notes"][0]
     assert "notes" not in found["gpu1"].detail
+
+
+def test_a_node_slower_than_when_it_was_accepted_is_named_and_its_clock_is_not() -> None:
+    before = {"network/proof:tcp.pairs": 12.0, "network/proof:clock.offset": 0.001}
+    found = replace(fleet(3, clocks={"gpu1": {"source_ms": 0.9}}), baselines={"gpu1": before})
+    assert any("when last accepted" in n for n in verdicts(found)["gpu1"].detail["notes"])
+    assert "notes" not in verdicts(found, "clock.offset")["gpu1"].detail
 
 
 @pytest.mark.parametrize(
