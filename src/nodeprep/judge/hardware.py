@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MEMORY_TOLERANCE = 0.01  # of the modules' total: sizes of modules are exact
 _KERNEL_SHARE = 0.95  # of the modules' total that the kernel shows at the least
+_LOOK = "look for XID lines in the kernel's log; power the node off and on"
 _GPU_MEMORY_TOLERANCE = 0.03  # drivers differ in what they count: 40536 or 40960 MiB of 40 GiB
 
 
@@ -274,10 +275,11 @@ def _driver(part: GpuPart, hardware: Hardware | None) -> Iterator[Line]:
     silent = [gpu.pci_address for gpu in gpus if gpu.uuid is None]
     line = Line("gpu:driver", "driver", "the driver answers for every GPU")
     if not gpus or len(silent) == len(gpus):
-        yield replace(line, unknown=True, problem="the driver did not answer")
+        action = "load the driver, or install it; reboot if its version changed"
+        yield replace(line, unknown=True, problem="the driver did not answer", action=action)
     elif silent:
         problem = f"the driver does not see the GPU at {text.listed(silent)}"
-        action = "look for XID lines in the kernel's log; power the node off and on"
+        action = _LOOK
         yield replace(line, read=f"{len(gpus) - len(silent)} of {len(gpus)}", problem=problem,
                       action=action)  # fmt: skip
     else:
@@ -303,7 +305,8 @@ def _each(line: Line, part: GpuPart, gpus: tuple[Gpu, ...], values: Sequence[obj
     unsaid = [at for at, value in said if value is None]
     if unsaid or not said:
         where = f" of {text.listed(unsaid)}" if unsaid else ""
-        return replace(line, unknown=True, problem=f"the driver does not tell it{where}")
+        problem = f"the driver does not tell it{where}"
+        return replace(line, unknown=True, problem=problem, action=_LOOK)
     return line
 
 

@@ -190,7 +190,11 @@ def judge_gpu(claim: Gpu, data: GpuData) -> Finding:
         said = text.listed([f"{text.switch(value)} on {address}" for address, value in other])
         return Finding(read, (f"it is {said}",))
     if unsaid:
-        return unknown(f"the driver does not say it of {text.listed(unsaid)}", read=read)
+        return unknown(
+            f"the driver does not say it of {text.listed(unsaid)}",
+            read=read,
+            action="look for XID lines in the kernel's log; power the node off and on",
+        )
     return Finding(f"{text.switch(claim.value)} on {text.plural(len(data.values), 'GPU')}")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeprep.judge.hardware import compare
+from nodeprep.judge.hardware import compare, swapped
 from nodeprep.model.hardware import Cpu, Dimm, Hardware, Nic
 from nodeprep.model.profile import Profile
 from nodeprep.model.verdict import Outcome, Verdict
@@ -211,3 +211,11 @@ def test_less_than_was_rented_never_passes(parts: dict[str, Any], driver: bool) 
     assert "hardware/gpu:count" not in passed
     assert "hardware/nic:ens5f0" not in passed
     assert all(verdict.reason for verdict in found if verdict.verdict.blocks)
+
+
+def test_what_was_swapped_is_named_a_verdict_a_part() -> None:
+    found = swapped([("gpu", "GPU-a", "GPU-b"), ("gpu", "GPU-c", "none"), ("board", "S1", "S2")])
+    assert [v.claim for v in found] == ["hardware/identity:gpu", "hardware/identity:board"]
+    assert all(v.verdict is Outcome.FAIL and v.action for v in found)
+    assert "GPU-b stands where GPU-a was accepted" in found[0].reason
+    assert swapped([]) == ()
