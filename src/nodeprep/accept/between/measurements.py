@@ -55,6 +55,23 @@ def bad(line: Line, gate: Gate | None) -> bool:
     return missed or bool(line.wrong)
 
 
+def beside_loss(pairs: Sequence[PairFigures]) -> dict[str, str]:
+    """What UDP told besides its loss, in words: no gate judges it."""
+    jitter = [way for pair in pairs for way in pair.jitter if way is not None]
+    offered = [pair.offered for pair in pairs if pair.offered is not None]
+    ceiling = [way for pair in pairs for way in pair.ceiling if way is not None]
+    said: dict[str, str] = {}
+    if offered:
+        said["sent at"] = f"{min(offered):.4g} Gbit/s"
+    if jitter:
+        said["jitter"] = f"{max(jitter):.3g} ms at most"
+    if ceiling:
+        said["ceiling"] = (
+            f"{min(ceiling):.4g} to {max(ceiling):.4g} Gbit/s arrived of all that fits"
+        )
+    return said
+
+
 def _tcp(pairs: Sequence[PairFigures], _: Sequence[ClockFigures]) -> tuple[Line, ...]:
     return tuple(
         Line(p.pair, _least(p.tcp), p.tcp, p.troubles.get("tcp", _SILENT), "") for p in pairs

@@ -188,7 +188,12 @@ class _View:
         at = f"with {_peer(pair, name)}" if pair else ""
         baseline = before.get(self.claim)
         found = judge_measured(self.one.gate, value, gate, at=at, read=middle, baseline=baseline)
-        return found.model_copy(update={"detail": {**found.detail, **self._matrix(name)}})
+        beside = {}
+        if self.one.proof == "udp.loss":
+            mine = [figures for figures in self.fleet.pairs if name in figures.pair]
+            beside = measurements.beside_loss(mine)
+        detail = {**found.detail, **beside, **self._matrix(name)}
+        return found.model_copy(update={"detail": detail})
 
     def _worst(self, pairs: Sequence[Pair]) -> tuple[float | None, Pair | None]:
         known = [(line.value, p) for p in pairs if (line := self.lines[p]).value is not None]

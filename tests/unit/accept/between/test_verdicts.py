@@ -125,6 +125,16 @@ def test_what_else_a_bad_node_shows(proof: str, bad: dict[str, object], word: st
     assert word in found["gpu2"].reason
 
 
+def test_rate_jitter_and_ceiling_of_udp_are_told_beside_its_loss() -> None:
+    found = verdicts(fleet(3, nodes={"gpu2": {"ceiling": (7.5, 9.1)}}), "udp.loss")["gpu2"]
+    told = {key: found.detail.get(key) for key in ("sent at", "jitter", "ceiling")}
+    assert told == {
+        "sent at": "5 Gbit/s",
+        "jitter": "0.01 ms at most",
+        "ceiling": "7.5 to 9.1 Gbit/s arrived of all that fits",
+    }
+
+
 def test_a_path_that_starves_tcp_is_to_be_mended_first() -> None:
     found = fleet(4, nodes={"gpu2": {"path_mtu": 1400, **SLOW}})
     assert "first mend the path MTU" in verdicts(found)["gpu2"].action

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from nodeprep.accept.between.job import SECONDS
+from nodeprep.accept.job import LEVELS
 from nodeprep.model.event import Event, What
 
 
@@ -39,6 +41,12 @@ def test_nodes_that_do_not_answer_are_told_and_it_ends(tmp_path: Path) -> None:
     assert {event.node for event in errors} == {"gpu1", "gpu2"}
     assert not any("pair" in event.data for event in events)
     assert events[-1].data == {"ended": True}
+
+
+def test_every_level_says_how_long_it_sends() -> None:
+    assert tuple(SECONDS) == LEVELS
+    assert not SECONDS["poc"].ceiling
+    assert all(SECONDS[level].ceiling for level in LEVELS[1:])
 
 
 def test_a_job_that_is_none_is_bad_input() -> None:
