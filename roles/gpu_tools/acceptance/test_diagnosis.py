@@ -36,8 +36,7 @@ def test_the_vendors_diagnostic_passes(proof: Proof, gpus: GpuPart, level: Level
         not failed,
         wanted=f"every test of dcgmi diag -r {RUN[level]} passes",
         read="; ".join(f"{r.test} {_places(r.gpus)}: {_why(r.warnings)}" for r in failed)
-        or f"{len(found.with_status('pass'))} results pass",
-        source=f"DCGM {found.version}".strip(),
+        or f"{len(found.with_status('pass'))} results pass (DCGM {found.version or 'unknown'})",
         action=RMA,
     )
     for result in (*found.with_status("warn"), *found.with_status("skip")):

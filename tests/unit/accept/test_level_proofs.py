@@ -62,10 +62,10 @@ def shown(verdict: Verdict) -> str:
 
 
 class TestHealthy:
-    # burnin runs all proofs; what differs at stress is the depth of one diagnostic.
+    # burnin runs all proofs; the others differ in the depth of one diagnostic and in sizes.
     @pytest.mark.parametrize(
         ("model", "level"),
-        [*itertools.product(MODELS, ("poc", "burnin")), (MODELS[0], "stress")],
+        [*((model, "burnin") for model in MODELS), *((MODELS[0], level) for level in LEVELS[:2])],
     )
     def test_no_healthy_board_is_refused_at_any_level(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, level: str
@@ -334,18 +334,25 @@ class TestHindsight:
 
 class TestGdrcopy:
     @pytest.mark.parametrize(
-        "text",
-        ["write BW: 1200.00MB/s\nread BW: 530.13MB/s\n", "write BW: 9600MB/s\nread BW: 90MB/s"],
+        ("text", "name"),
+        [
+            ("write BW: 1200.00MB/s\nread BW: 530.13MB/s\n", "gdrcopy.write_bw"),
+            ("write BW: 9600MB/s\nread BW: 90MB/s", "gdrcopy.read_bw"),
+        ],
     )
-    def test_too_slow_either_way(self, rack: Rack, text: str) -> None:
+    def test_too_slow_either_way(self, rack: Rack, text: str, name: str) -> None:
         rack.says("gdrcopy_copybw -d 3", text)
         found = red(prove(rack, "gdrcopy"))
-        assert found.keys() == {"gdrcopy.copybw"}
-        assert "at GPU3" in found["gdrcopy.copybw"].read
+        assert found.keys() == {name}
+        assert "at GPU3" in found[name].read
 
     def test_a_rate_that_is_not_told(self, rack: Rack) -> None:
         rack.says("gdrcopy_copybw -d 0", "write BW: 9600.00MB/s\n")
-        assert prove(rack, "gdrcopy").proof("gdrcopy.copybw").verdict is Outcome.UNKNOWN
+        assert prove(rack, "gdrcopy").proof("gdrcopy.read_bw").verdict is Outcome.UNKNOWN
+
+    def test_each_gpu_is_asked_once(self, rack: Rack) -> None:
+        prove(rack, "gdrcopy")
+        assert len(ran(rack, "gdrcopy_copybw")) == 4
 
 
 class TestProcessors:

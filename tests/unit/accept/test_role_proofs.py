@@ -136,7 +136,7 @@ LATER = {
     "nccl": {
         "nccl.all_gather.busbw", "nccl.reduce_scatter.busbw", "nccl.alltoall.busbw", "nccl.soak",
     },
-    "gdrcopy": {"gdrcopy.copybw"},
+    "gdrcopy": {"gdrcopy.write_bw", "gdrcopy.read_bw"},
     "nfs_client": {"nfs.read_throughput"},
     "gpu_tools": {"nvbandwidth.p2p_write", "nvbandwidth.p2p_bidirectional", "gpu.after_load"},
 }  # fmt: skip
