@@ -1,6 +1,7 @@
 """How nvidia-smi tells of a GPU, by driver branch: what was renamed, added and given up since 470.
 
-The tree is built as 535 prints it (`smi_tree`); here it is turned into that of another branch.
+The tree is built as 535 prints it (`smi_tree`); here it is turned into that of another branch. What
+was renamed is as seen in public outputs; the very release that brought each change may be another.
 """
 
 from __future__ import annotations
