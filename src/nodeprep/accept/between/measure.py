@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from nodeprep.accept.between.figures import NOTHING, Both, ClockFigures, PairFigures, Trouble
 from nodeprep.accept.parsers.chrony import parse_tracking
@@ -46,6 +46,13 @@ class _NotMeasured(Exception):
     def __init__(self, why: str, node: str = "") -> None:
         super().__init__(why)
         self.trouble = Trouble(why=why, node=node)
+
+
+class _Said(NamedTuple):
+    """What the client printed, and how many datagrams the receiver's kernel handed out since."""
+
+    text: str
+    heard: int
 
 
 class PairTest:
@@ -149,32 +156,35 @@ class PairTest:
 
     def _tcp(self) -> Both:
         said = self._both(["-t", str(self._seconds.tcp)], self._seconds.tcp)
-        return _pair(_parsed(text).bits_per_second / 1e9 for text in said)
+        return _pair(_parsed(one.text).bits_per_second / 1e9 for one in said)
 
     def _udp(self, size: int) -> tuple[Both, Both]:
         options = ["-u", "-b", f"{self._udp_mbps:g}M", "-l", str(size)]
         options += ["-t", str(self._seconds.udp)]
         said = self._both(options, self._seconds.udp, tries=_UDP_TRIES)
         wanted = self._udp_mbps * 1e6 * self._seconds.udp / 8 / size
-        losses = [_loss(text, wanted) for text in said]
+        losses = [_loss(one, wanted) for one in said]
         return _pair(loss for loss, _ in losses), _pair(jitter for _, jitter in losses)
 
     def _ceiling(self, size: int) -> Both:
         options = ["-u", "-b", "0", "-l", str(size), "-t", str(self._seconds.ceiling)]
         said = self._both(options, self._seconds.ceiling, tries=_UDP_TRIES)
-        return _pair(_arrived(text) for text in said)
+        return _pair(one.heard * size * 8 / self._seconds.ceiling / 1e9 for one in said)
 
-    def _both(self, options: Sequence[str], seconds: int, tries: int = 1) -> tuple[str, str]:
-        """What the client printed of a to b (`-R`: the server sends), and of b to a."""
-        from_server = self._tried([*options, "-R"], seconds, tries)
-        return from_server, self._tried(options, seconds, tries)
+    def _both(self, options: Sequence[str], seconds: int, tries: int = 1) -> tuple[_Said, _Said]:
+        """What the client told of a to b (`-R`: the server sends), and of b to a."""
+        from_server = self._tried([*options, "-R"], seconds, tries, self._b)
+        return from_server, self._tried(options, seconds, tries, self._a)
 
-    def _tried(self, options: Sequence[str], seconds: int, tries: int) -> str:
+    def _tried(self, options: Sequence[str], seconds: int, tries: int, receiver: Node) -> _Said:
         """Only the last of several failures counts: UDP's first datagram may be a lost one."""
         while True:
             tries -= 1
             try:
-                return self._once(options, seconds)
+                before = _heard(receiver) if "-u" in options else 0
+                text = self._once(options, seconds)
+                after = _heard(receiver) if "-u" in options else 0
+                return _Said(text, after - before)
             except _NotMeasured as problem:
                 if not tries or problem.trouble.node:
                     raise
@@ -244,22 +254,35 @@ def source_offset_ms(text: str) -> float:
     return sign * abs(tracking.offset_s) * 1000
 
 
-def _loss(text: str, wanted: float) -> tuple[float, float | None]:
-    """Loss and jitter. A receiver that heard (almost) nothing counts no loss: that is no zero."""
-    found = _parsed(text)
-    total = load_json(text, "iperf3").get("end", {}).get("sum", {})
+def _heard(node: Node) -> int:
+    """Datagrams that the node's programs received so far, by its kernel."""
+    ran = node.run("cat /proc/net/snmp", sudo=False, timeout_s=10)
+    lines = [line.split() for line in ran.stdout.splitlines() if line.startswith("Udp:")]
+    try:
+        names, values = lines
+        return int(values[names.index("InDatagrams")])
+    except (ValueError, IndexError):
+        raise _NotMeasured("its kernel does not count datagrams", node.name) from None
+
+
+def _loss(said: _Said, wanted: float) -> tuple[float, float | None]:
+    """Loss and jitter.
+
+    A receiver that heard nothing counts no loss, and iperf3 calls that 0 %: so what arrived must
+    be what the loss leaves, by the receiver's own kernel.
+    """
+    found = _parsed(said.text)
+    total = load_json(said.text, "iperf3").get("end", {}).get("sum", {})
     packets = total.get("packets") if isinstance(total, dict) else None
     if not isinstance(packets, int | float) or packets < _SENT * wanted:
-        raise _NotMeasured(f"iperf3: {packets or 0:g} of {wanted:.0f} datagrams were counted")
+        raise _NotMeasured(f"iperf3: {packets or 0:g} of {wanted:.0f} datagrams were sent")
     if found.loss_percent is None:
         raise _NotMeasured("iperf3 counted no loss")
+    left = packets * (1 - found.loss_percent / 100)
+    if said.heard < _SENT * left:
+        lost = f"iperf3 says {found.loss_percent:.3g} % were lost"
+        raise _NotMeasured(f"{lost}, yet {said.heard} of {packets:.0f} datagrams arrived")
     return found.loss_percent, found.jitter_ms
-
-
-def _arrived(text: str) -> float:
-    """Gbit/s of UDP that arrived, whatever was lost."""
-    found = _parsed(text)
-    return found.bits_per_second * (1 - (found.loss_percent or 0.0) / 100) / 1e9
 
 
 def _parsed(text: str) -> Iperf3:

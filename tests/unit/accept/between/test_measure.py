@@ -43,6 +43,8 @@ class Fake:
     name: str
     answers: dict[str, Answer | Exception] = field(default_factory=dict)
     carries: int = 1500
+    hears: int = 4_300_000  # datagrams, from one look to the next
+    heard: int = 0
     ran: list[str] = field(default_factory=list)
 
     def run(self, command: str, *, sudo: bool, timeout_s: float) -> Answer:
@@ -60,6 +62,9 @@ class Fake:
             return Answer("1500\n")
         if size := re.search(r"-M do -s (\d+)", command):
             return Answer(rc=0 if int(size[1]) + 28 <= self.carries else 1)
+        if "/proc/net/snmp" in command:
+            self.heard += self.hears
+            return Answer(f"Udp: InDatagrams NoPorts\nUdp: {self.heard} 0\nUdpLite: 0\n")
         if "iperf3 -s" in command:
             return Answer(f"{101 + len(self.ran)}\n")
         if "iperf3 -c" in command:
@@ -120,7 +125,7 @@ def test_as_much_as_possible_is_sent_only_where_the_level_asks_for_it() -> None:
     asking = Fake("gpu2")
     assert measured(b=asking).ceiling == (None, None)
     assert not any("-b 0" in command for command in asking.ran)
-    assert measured(ceiling=2).ceiling == (5.0, 5.0)
+    assert measured(ceiling=20).ceiling == pytest.approx((2.53, 2.53), abs=0.01)
 
 
 class TestUnknown:
@@ -182,7 +187,23 @@ class TestUnknown:
     def test_no_loss_of_what_never_came(self, packets: int) -> None:
         found = measured(b=Fake("gpu2", {" -u ": Answer(udp(0.0, packets))}))
         assert found.loss == (None, None)
-        assert "datagrams were counted" in found.troubles["loss"].why
+        assert "datagrams were sent" in found.troubles["loss"].why
+
+    @pytest.mark.parametrize("hears", [0, 1, 3_000_000])
+    def test_no_loss_is_not_believed_where_less_arrived(self, hears: int) -> None:
+        found = measured(b=Fake("gpu2", hears=hears))
+        assert found.loss == (None, None)
+        assert f"0 % were lost, yet {hears} of 4300000" in found.troubles["loss"].why
+
+    def test_what_was_lost_need_not_arrive(self) -> None:
+        asking = Fake("gpu2", {" -u .* -R": Answer(udp(50.0))}, hears=2_150_000)
+        assert measured(b=asking).loss == (50.0, 0.0)
+
+    @pytest.mark.parametrize("text", ["", "Udp: InDatagrams\n", "Udp: a\nUdp: 1\n"])
+    def test_a_kernel_that_does_not_count(self, text: str) -> None:
+        found = measured(b=Fake("gpu2", {"snmp": Answer(text)}))
+        assert found.loss == (None, None)
+        assert found.troubles["loss"].node == "gpu2"
 
     def test_a_connection_that_breaks_in_between(self) -> None:
         found = measured(b=Fake("gpu2", {" -u ": Unreachable("the connection broke")}))
