@@ -43,6 +43,7 @@ _SAID = (
     ("permission", "run as root; look at the permissions of /dev/nvidia*"),
 )  # fmt: skip
 _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d")
+_FROM_OUTSIDE = ("SIGKILL", "SIGTERM")  # as the kernel does when memory runs out
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
@@ -54,7 +55,7 @@ def why_not(tool: str, rc: int, said: str) -> str:
     if known and (address := _ADDRESS.search(said)):
         known += f": {address.group().lower()}"
     word = _SIGNALS.get(rc - 128 if rc > 128 else -rc, "")
-    crash = f"crashed ({word})" if word else ""
+    crash = f"{'was killed' if word in _FROM_OUTSIDE else 'crashed'} ({word})" if word else ""
     return f"{tool} ended with {rc}: {known or said or crash or 'no word'}"
 
 

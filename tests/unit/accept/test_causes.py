@@ -24,7 +24,7 @@ from nodeprep.accept.causes import UNMEASURED, what_now, why_not
         ("all_reduce_perf", 127, "error while loading shared libraries: libnccl.so.2",
          "ended with 127", "brings the library"),
         ("nvbandwidth", 139, "", "crashed (SIGSEGV)", "by hand"),
-        ("nvbandwidth", -9, "", "crashed (SIGKILL)", "by hand"),
+        ("nvbandwidth", -9, "", "was killed (SIGKILL)", "by hand"),
         ("nvbandwidth", 1, "something new", "something new", UNMEASURED),
         ("nvbandwidth", 1, "", "no word", UNMEASURED),
     ],

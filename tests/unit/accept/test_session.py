@@ -93,7 +93,7 @@ class TestRunning:
             (Answer("out", rc=3, stderr="why"), "ended with 3: why"),
             (Answer("no driver", rc=9), "no driver is loaded"),
             (Answer("lost", rc=15), "fallen off the bus"),
-            (Answer("", rc=137), "ended with 137: no word"),
+            (Answer("", rc=137), "ended with 137: was killed"),
         ],
     )
     def test_whatever_is_no_answer_is_unknown(self, answer: Answer, reason: str) -> None:
