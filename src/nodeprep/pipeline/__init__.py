@@ -15,7 +15,7 @@ from nodeprep.ledger import Ledger
 from nodeprep.model.lifecycle import Event as Happened
 from nodeprep.model.lifecycle import State
 from nodeprep.model.run import NodeResult, RunResult
-from nodeprep.pipeline import stages
+from nodeprep.pipeline import acceptance, stages
 from nodeprep.pipeline.records import evidence as pack_evidence
 from nodeprep.pipeline.records import last_runs, previous, previous_run
 from nodeprep.pipeline.run import STAGES, Confirm, Feed, Options, Run, Work, begun, keep_json
@@ -89,7 +89,7 @@ def provision(options: Options, feed: Feed, ask: AskPassword, confirm: Confirm) 
             _confirm(run, confirm)
             _converge(run)
         if _wanted(run, "accept") and not options.only:
-            stages.accept(run, _ready(run))
+            acceptance.accept(run, _ready(run))
         if _wanted(run, "join") and not options.only:
             stages.join(run, run.going())
         stages.leave(run)
@@ -108,7 +108,7 @@ def drift(options: Options, feed: Feed, confirm: Confirm) -> RunResult:
             _confirm(run, confirm)
             _converge(run)
             back = [work for work in mended if work.going and work.before is State.JOINED]
-            stages.accept(run, [work for work in back if work in _ready(run)])
+            acceptance.accept(run, [work for work in back if work in _ready(run)])
             stages.join(run, [work for work in back if work.going])
         stages.leave(run)
         return _finish(run)
@@ -121,7 +121,7 @@ def accept(options: Options, feed: Feed) -> RunResult:
     with begun("accept", options, site, feed, exclusive=True, masked=()) as run:
         stages.read(run, run.going())
         _look(run)
-        stages.accept(run, run.going())
+        acceptance.accept(run, run.going())
         stages.leave(run)
         return _finish(run)
 

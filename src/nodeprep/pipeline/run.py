@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from nodeprep import __version__, errors
-from nodeprep.errors import EXIT_BAD_INPUT, EXIT_DRIFT, EXIT_GOOD, Interrupted, NodeprepError
+from nodeprep.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_DRIFT,
+    EXIT_GOOD,
+    Interrupted,
+    NodeprepError,
+    ToolFailure,
+)
 from nodeprep.inventory import Site
 from nodeprep.ledger import Ledger
 from nodeprep.model import lifecycle
@@ -64,6 +71,13 @@ class Work:
     @property
     def name(self) -> str:
         return self.document.node.name
+
+    @property
+    def found(self) -> NodeReading:
+        """What was read of the node; a stage that needs it comes after one that reads."""
+        if self.reading is None:
+            raise ToolFailure(f"{self.name}: used before it was read")
+        return self.reading
 
     @property
     def going(self) -> bool:
@@ -225,6 +239,11 @@ def _last_word(run: Run) -> tuple[str]:
         f"stopped by Ctrl-C in stage {run.stage or 'load'}: {shown}. "
         f"Run the same command again: it goes on from there",
     )
+
+
+def today() -> dt.date:
+    """The day that waivers are held against."""
+    return dt.datetime.now(dt.UTC).date()
 
 
 def keep_json(path: Path, document: Any) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from nodeprep.model.verdict import Outcome, Verdict
-from nodeprep.pipeline import stages
+from nodeprep.pipeline import acceptance
 
 
 def work(name: str, value: float, profile: str = "a") -> Any:
@@ -19,7 +19,7 @@ def work(name: str, value: float, profile: str = "a") -> Any:
 
 def test_the_slow_one_of_a_run_is_named_and_stays_passed() -> None:
     works = [*(work(f"n{n}", 228) for n in range(4)), work("odd", 201), work("nas", 1, "nas")]
-    stages._compare_sisters(works)
+    acceptance._compare_sisters(works)
     slow = {w.name: w.proofs[0].detail.get("slow", "") for w in works}
     assert slow.pop("odd") == "12 % below its sisters: 201 against a median of 228 GB/s"
     assert not any(slow.values())
