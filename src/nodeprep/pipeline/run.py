@@ -129,13 +129,13 @@ class Run:
         """The node cannot go on; the others do."""
         data = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
         self.feed(Event(what=What.ERROR, node=work.name, data=data))
-        work.fault = Fault(**data, stage=self.stage)
+        self.failed(work, data)
 
     def failed(self, work: Work, data: dict[str, Any]) -> None:
         """The same, as a worker told it; it is on the screen already."""
         work.fault = Fault(
             type=str(data.get("type", "ToolFailure")),
-            message=str(data.get("message", "")),
+            message=str(data.get("message", "")).removeprefix(f"{work.name}: "),
             hint=str(data.get("hint", "")),
             stage=self.stage,
         )

@@ -139,7 +139,7 @@ class Screen:
             self._say(event.node, f"{claim}: {outcome}: {reason}", row.style)
 
     def _error(self, event: Event) -> None:
-        message = str(event.data.get("message", ""))
+        message = str(event.data.get("message", "")).removeprefix(f"{event.node}: ")
         if event.node:
             row = self._row(event.node)
             row.doing, row.style, row.ended = message, BAD, self._clock()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from rich.console import Console
 
 from nodeprep.model.lifecycle import State
-from nodeprep.model.run import NodeResult, RunResult
+from nodeprep.model.run import Fault, NodeResult, RunResult
 from nodeprep.model.verdict import Outcome, Verdict
 from nodeprep.report import words
 from nodeprep.report.blocks import (
@@ -308,13 +308,16 @@ def _claims(verdicts: tuple[Verdict, ...], most: int = 5) -> str:
 
 
 def faults(result: RunResult) -> Iterator[Block]:
-    """What stopped a node, and what to do."""
+    """What stopped nodes, and what to do; what stopped many in one way is said once."""
+    stopped: dict[Fault, list[str]] = {}
     for node in result.nodes:
         if node.fault is not None:
-            stage = f" ({node.fault.stage})" if node.fault.stage else ""
-            yield Line(f"{node.name}{stage}: {node.fault.message}", BAD)
-            if node.fault.hint:
-                yield Line(node.fault.hint, QUIET, indent=2)
+            stopped.setdefault(node.fault, []).append(node.name)
+    for fault, names in stopped.items():
+        stage = f" ({fault.stage})" if fault.stage else ""
+        yield Line(f"{', '.join(names)}{stage}: {fault.message}", BAD)
+        if fault.hint:
+            yield Line(fault.hint, QUIET, indent=2)
 
 
 def _simulated(result: RunResult) -> Iterator[Block]:
