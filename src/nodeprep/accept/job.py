@@ -20,6 +20,7 @@ class Job(Frozen):
     roles_path  folders of roles; the first that holds a role wins, as with Ansible
     level       proofs of this level and of those before it in `LEVELS`
     junit       where to write a JUnit file
+    raw         where to write what the proofs' commands printed
     baseline    what this node measured when it was last accepted, by measurement or by proof
     """
 
@@ -29,4 +30,5 @@ class Job(Frozen):
     roles_path: tuple[str, ...]
     level: Level = "poc"
     junit: str | None = None
+    raw: str | None = None
     baseline: dict[str, float] | None = None

@@ -47,6 +47,7 @@ class NodeSession:
     """Runs commands within the time that the proof at hand has left.
 
     A node that could not be reached is not tried again: each later command fails at once.
+    `keep` is given every command and what came of it.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class NodeSession:
         connect: Callable[[], Runs],
         offers: Callable[[str], tuple[str, ...]],
         clock: Callable[[], float] = time.monotonic,
+        keep: Callable[[str, Ran], None] | None = None,
     ) -> None:
+        self._keep = keep
         self._connect = connect
         self._offers = offers
         self._clock = clock
@@ -76,9 +79,12 @@ class NodeSession:
         if self.limit_s < GRACE_S:
             raise Unknown("out of time before it could run a command")
         try:
-            return remote.run(command, sudo=sudo, timeout_s=self.limit_s)
+            ran = remote.run(command, sudo=sudo, timeout_s=self.limit_s)
         except NodeprepError as fault:
             raise Unknown(f"the node cannot be reached: {fault.message}") from fault
+        if self._keep is not None:
+            self._keep(command, ran)
+        return ran
 
     def run_once(self, command: str, *, timeout_s: float = 30.0) -> Ran:
         """Like `run`; whatever came of it is kept, for all proofs that read the same output."""

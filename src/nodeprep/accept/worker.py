@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, EXIT_TOOL_FAILURE, Interrupted
@@ -54,10 +55,12 @@ def _accept(job: Job, emit: Callable[[Event], None]) -> int:
 def _session(job: Job) -> NodeSession:
     from nodeprep.accept.login import methods_offered  # noqa: PLC0415
     from nodeprep.accept.session import NodeSession  # noqa: PLC0415
+    from nodeprep.accept.transcript import Transcript  # noqa: PLC0415
     from nodeprep.remote import remotes  # noqa: PLC0415
 
     node = job.document.node
     return NodeSession(
+        keep=Transcript(Path(job.raw)).keep if job.raw else None,
         connect=remotes({node.name: node.connection})[node.name].connect,
         offers=lambda user: methods_offered(node.connection, user),
     )

@@ -113,6 +113,7 @@ def _acceptance(run: Run, work: Work) -> dict[str, Any]:
         "roles_path": [str(path) for path in run.site.roles_path],
         "level": run.options.level,
         "junit": str(run.folder / f"junit-{work.name}.xml"),
+        "raw": str(run.folder / "raw" / work.name / "proofs.txt"),
         "baseline": last.measurements if last else None,
     }
 
