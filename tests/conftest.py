@@ -7,6 +7,7 @@ tests that need one are skipped with the reason; where the environment says CI, 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pytest
 from nodeprep.errors import LabUnavailable
 from nodeprep.lab import faults
 from nodeprep.lab import rack as racks
+from nodeprep.resources import site_dir
 
 TEST_LAB = "test"
 
@@ -87,3 +89,13 @@ def rack() -> Iterator[Rack]:
 def fresh(rack: Rack) -> Callable[[str], None]:
     """Call it with a node's name: the node is then as the provider handed it over."""
     return rack.fresh
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_handed_over(request: pytest.FixtureRequest) -> None:
+    """Each file of tests that use the rack finds its nodes fresh, whatever another left behind."""
+    mine = [item for item in request.session.items if item.path == request.path]
+    if any("rack" in getattr(item, "fixturenames", ()) for item in mine):
+        rack = request.getfixturevalue("rack")
+        rack.fresh()
+        shutil.rmtree(site_dir(rack.name), ignore_errors=True)  # other machines, other host keys

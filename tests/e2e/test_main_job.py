@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -70,8 +69,6 @@ def unmet(node: dict[str, Any]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def site(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    rack.fresh(*GPU_NODES, "nas1")
-    shutil.rmtree(site_dir(rack.name), ignore_errors=True)  # other machines now, other host keys
     return Site(rack, tmp_path_factory.mktemp("site"))
 
 
