@@ -315,7 +315,7 @@ def locked_out(site: Site, after_s: int) -> None:
         argv = ["sh", "-c", text, "sh"]
         assert node.run(argv, stdin=contact._tar([bad]), timeout_s=30).ok
     refused = open_nodes({NODE: site.connection(NODE)})[NODE]
-    assert "takes no password" in str(refused)
+    assert "refuses the key" in str(refused)
 
 
 def test_the_node_itself_takes_back_what_nobody_confirms(site: Site, rack: Rack) -> None:
