@@ -167,6 +167,7 @@ class TestDrift:
     def test_fix_mends_exactly_that(self, site: Site) -> None:
         code, nodes = site.document("drift", "--fix")
         assert code == 0, nodes["gpu1"]["fault"]
+        assert nodes["gpu1"]["state"] == "joined"
         touched = {line.split(":")[0] for line in nodes["gpu1"]["changed"]}
         assert touched <= {claim.split("/")[0] for claim in SABOTAGE}
         assert all(nodes[name]["changed"] == [] for name in ("gpu2", "gpu3", "nas1"))

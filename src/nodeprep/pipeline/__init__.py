@@ -107,7 +107,7 @@ def drift(options: Options, feed: Feed, confirm: Confirm) -> RunResult:
             mended = [work for work in run.going() if work.plan and work.plan.roles]
             _confirm(run, confirm)
             _converge(run)
-            back = [work for work in mended if work.going and work.before is State.JOINED]
+            back = [work for work in mended if work.going and _was_in(run, work)]
             acceptance.accept(run, [work for work in back if work in _ready(run)])
             stages.join(run, [work for work in back if work.going])
         stages.leave(run)
@@ -256,6 +256,12 @@ def _converge(run: Run) -> None:
     stages.judge([work for work in again if work.going])
     stages.verify(run, run.going(), run.options.only)
     stages.refuse_wrong_hardware(run, run.going())
+
+
+def _was_in(run: Run, work: Work) -> bool:
+    """Whether a node that was mended goes back to work: it was accepted before it drifted."""
+    known = run.ledger.last_accepted(work.name) is not None
+    return known and work.before in (State.JOINED, State.DRIFTED)
 
 
 def _ready(run: Run) -> list[Work]:

@@ -194,6 +194,26 @@ def test_fix_mends_only_what_drifted_and_lets_the_node_in_again_by_the_gates(
     assert world.asked("converge") == world.asked("accept") == ["gpu1"]
 
 
+def test_a_node_known_to_have_drifted_is_let_in_again_too(
+    provision: Provision, world: World, options: Options
+) -> None:
+    provision()
+    world.broken["gpu1"] = {"greet/sysctl:net.two"}
+    assert states(drift(options))["gpu1"] == "drifted"
+    world.jobs.clear()
+    assert states(drift(options, fix=True))["gpu1"] == "joined"
+    assert world.asked("accept") == ["gpu1"]
+
+
+def test_a_node_that_was_never_accepted_is_mended_and_no_more(
+    provision: Provision, world: World, options: Options
+) -> None:
+    provision(to="converge")
+    world.broken["gpu1"] = {"greet/sysctl:net.two"}
+    assert states(drift(options, fix=True))["gpu1"] == "converged"
+    assert world.asked("accept") == []
+
+
 def test_a_drifted_node_that_fails_its_gates_stays_out(
     provision: Provision, world: World, options: Options
 ) -> None:
