@@ -95,6 +95,7 @@ def fresh(rack: Rack) -> Callable[[str], None]:
 def _as_handed_over(request: pytest.FixtureRequest) -> None:
     """Each file of tests that use the rack finds its nodes fresh, whatever another left behind."""
     mine = [item for item in request.session.items if item.path == request.path]
+    mine = [item for item in mine if item.get_closest_marker("lab")]
     if any("rack" in getattr(item, "fixturenames", ()) for item in mine):
         rack = request.getfixturevalue("rack")
         rack.fresh()
