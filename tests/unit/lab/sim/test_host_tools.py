@@ -104,7 +104,7 @@ def test_ethtool_knows_no_other_device(node: Node) -> None:
 @pytest.mark.parametrize(
     ("command", "stamp"),
     [
-        ("dmesg", r"\[ +\d+\.\d{6}\] "),
+        ("dmesg", r"\[ *\d+\.\d{6}\] "),
         ("dmesg -T", r"\[\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}\] "),
         ("dmesg --time-format iso", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d "),
         ("journalctl -k -q --no-pager -o short-unix", r"\d+\.\d{6} \S+ kernel: "),
