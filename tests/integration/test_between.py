@@ -151,7 +151,8 @@ def test_a_bad_pair_is_a_link_and_a_port_that_swallows_full_packets_is_a_node(
         members, tmp_path, gpu1=("bad_pair", {"peer": "gpu2"}), gpu4=("mtu_blackhole", {})
     )
     slow, short = refused(fleet, "tcp.pairs"), refused(fleet, "path_mtu")
-    assert list(slow) == ["gpu1", "gpu2", "gpu4"]  # TCP suffers from a black hole, too
+    # TCP may suffer from a black hole, too: only while its segments happen to be cut.
+    assert {"gpu1", "gpu2"} <= set(slow) <= {"gpu1", "gpu2", "gpu4"}
     assert "the link between gpu1 and gpu2" in slow["gpu1"].reason == slow["gpu2"].reason
     assert "waiver" in slow["gpu1"].action
     assert list(short) == ["gpu4"]
