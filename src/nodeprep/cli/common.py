@@ -39,7 +39,6 @@ Only = Annotated[
 Concurrency = Annotated[
     int, typer.Option("--concurrency", "-c", min=1, max=500, help="Nodes at a time.")
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what passed, too.")]
 
 
 def options(
