@@ -6,6 +6,7 @@ expansion and identity are those of `nodeprep.model.claim`; a test holds the two
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from typing import Any
@@ -13,14 +14,15 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 Claim = dict[str, Any]
+WHOLE = ("sysctl", "kernel_argument")  # a role's are in one file
 ENABLED = ("enabled", "static", "generated", "alias", "indirect", "linked", "transient")
 
 
 def todo(claims: list[Claim], role: str, unmet: Any = None) -> dict[str, list[Claim]]:
     """Claims to converge, by kind: expanded, those that apply, and of these the unmet ones.
 
-    `unmet` maps a role to ids that do not hold; None converges all. Sysctls come whole or not at
-    all, because all of a role's live in one file.
+    `unmet` maps a role to ids that do not hold; None converges all. Sysctls and kernel arguments
+    come whole or not at all, because all of a role's live in one file.
     """
     chosen = [claim for raw in claims for claim in _expand(raw) if _applies(claim, role)]
     wanted = None if unmet is None else set(unmet.get(role, ()))
@@ -30,7 +32,7 @@ def todo(claims: list[Claim], role: str, unmet: Any = None) -> dict[str, list[Cl
     if wanted is None:
         return by_kind
     return {
-        kind: some if kind == "sysctl" else [c for c in some if _id(c, role) in wanted]
+        kind: some if kind in WHOLE else [c for c in some if _id(c, role) in wanted]
         for kind, some in by_kind.items()
         if any(_id(c, role) in wanted for c in some)
     }
@@ -154,6 +156,63 @@ def modules(claims: list[Claim], text: str) -> list[Claim]:
     return [c for c in claims if (c["name"].replace("-", "_") in loaded) != c.get("loaded", True)]
 
 
+def unbuilt(claims: list[Claim], text: str) -> list[str]:
+    """Kernels that lack a module of which `built` is claimed: the running one, and newer ones.
+
+    `text`: the running release; then a line for each kernel, its release and its modules.
+    """
+    running, *kernels = [line.split() for line in text.splitlines() if line.strip()]
+    wanted = {claim["name"] for claim in claims if claim.get("built")}
+    lacking = [
+        release
+        for release, *there in kernels
+        if _release_key(release) >= _release_key(running[0]) and wanted - set(there)
+    ]
+    return list(dict.fromkeys(lacking))
+
+
+def _release_key(release: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", release)]
+
+
+def arguments(claims: list[Claim], text: str) -> list[Claim]:
+    """Kernel arguments that the running kernel lacks, or has and must not. `text`: its words."""
+    all_words = re.findall(r'(?:[^\s"]|"[^"]*(?:"|$))+', text)
+    of_the_kernel = itertools.takewhile(lambda word: word != "--", all_words)
+    words = [word.replace('"', "").partition("=") for word in of_the_kernel]
+    return [claim for claim in claims if not _argument_holds(claim, words)]
+
+
+def _argument_holds(claim: Claim, words: list[tuple[str, str, str]]) -> bool:
+    name = claim["name"].replace("-", "_")
+    values = {value for word, _, value in words if word.replace("-", "_") == name}
+    return values == ({_argument_value(claim)} if _is_present(claim) else set())
+
+
+def _is_present(claim: Claim) -> bool:
+    return claim.get("state", "present") == "present"
+
+
+def _argument_value(claim: Claim) -> str:
+    value = claim.get("value")
+    return "" if value is None else str(value)
+
+
+def argument_words(claims: list[Claim]) -> str:
+    """What the kernel's command line gets: `iommu=pt nosmt`."""
+    return " ".join(
+        f"{claim['name']}={value}" if (value := _argument_value(claim)) else claim["name"]
+        for claim in claims
+        if _is_present(claim)
+    )
+
+
+def argument_names(claims: list[Claim]) -> str:
+    """An extended regular expression of all names; `-` and `_` are the same to the kernel."""
+    names = [re.sub("[-_]", "[-_]", claim["name"].replace(".", "[.]")) for claim in claims]
+    return "|".join(names)
+
+
 def show(text: str) -> list[dict[str, str]]:
     """The blocks of `systemctl show`, in the order of the units that were asked for."""
     blocks: list[dict[str, str]] = []
@@ -271,6 +330,7 @@ class FilterModule:
     def filters(self) -> dict[str, Any]:
         names = (
             todo, notified, secret, files, parents, packages, apt_names, sysctls, assignment,
-            modules, show, units, mount_unit, mounts, gpu_settable, gpu_query, gpus, gpu_set,
+            modules, unbuilt, arguments, argument_words, argument_names, show, units, mount_unit,
+            mounts, gpu_settable, gpu_query, gpus, gpu_set,
         )  # fmt: skip
         return {f"claims_{function.__name__}": function for function in names}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from nodeprep.judge import files, mounts, shapes, system, text
+from nodeprep.judge import files, kernel, mounts, shapes, system, text
 from nodeprep.judge.finding import Finding, unknown
 from nodeprep.model.verdict import Outcome, Verdict, Waiver
 
@@ -37,7 +37,10 @@ KINDS: dict[str, _Kind] = {
     "link": _Kind(files.wanted_link, shapes.FileData, files.judge_link),
     "sysctl": _Kind(system.wanted_sysctl, shapes.SysctlData, system.judge_sysctl),
     "service": _Kind(system.wanted_service, shapes.ServiceData, system.judge_service),
-    "module": _Kind(system.wanted_module, shapes.ModuleData, system.judge_module),
+    "module": _Kind(kernel.wanted_module, shapes.ModuleData, kernel.judge_module),
+    "kernel_argument": _Kind(
+        kernel.wanted_argument, shapes.KernelArgumentData, kernel.judge_argument
+    ),
     "mount": _Kind(mounts.wanted_mount, shapes.MountData, mounts.judge_mount),
     "governor": _Kind(system.wanted_governor, shapes.GovernorData, system.judge_governor),
     "gpu": _Kind(system.wanted_gpu, shapes.GpuData, system.judge_gpu),

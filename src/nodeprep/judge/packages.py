@@ -184,7 +184,7 @@ def _gdrcopy(stack: Stack) -> Iterator[str]:
 
 def _kernel(stack: Stack) -> Iterator[str]:
     """DKMS builds for the kernel that runs: its own headers must be there, or be on their way."""
-    dkms = sorted(name for name in stack.claimed if re.search(r"(^|-)dkms(-|$)", name))
+    dkms = sorted(name for name in stack.claimed if re.search(r"-dkms(-|$)", name))
     if not dkms or not stack.kernel_modules:
         return
     if not stack.kernel:

@@ -46,6 +46,15 @@ class ServiceData(_Data):
 class ModuleData(_Data):
     loaded: bool
     builtin: bool
+    running: str | None = None
+    kernels: dict[str, bool] | None = None
+
+
+class KernelArgumentData(_Data):
+    running: list[str]
+    persisted: list[str]
+    persisted_in: str
+    configured_in: list[str] = []
 
 
 class MountData(_Data):

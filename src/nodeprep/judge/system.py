@@ -9,13 +9,12 @@ from nodeprep.judge.finding import Finding, unknown
 from nodeprep.judge.shapes import (
     GovernorData,
     GpuData,
-    ModuleData,
     OutputData,
     PackageData,
     ServiceData,
     SysctlData,
 )
-from nodeprep.model.claim import Governor, Gpu, Module, Output, Package, Service, Sysctl
+from nodeprep.model.claim import Governor, Gpu, Output, Package, Service, Sysctl
 
 # --- packages ------------------------------------------------------------------------------------
 
@@ -134,20 +133,6 @@ def judge_sysctl(claim: Sysctl, data: SysctlData) -> Finding:
     elif persisted != wanted:
         problems.append(f"the next boot sets {persisted}, from {where}")
     return Finding(f"{running} running, {at_boot}", tuple(problems))
-
-
-def wanted_module(claim: Module) -> str:
-    return "loaded" if claim.loaded else "not loaded"
-
-
-def judge_module(claim: Module, data: ModuleData) -> Finding:
-    read = "loaded" if data.loaded else "built into the kernel" if data.builtin else "not loaded"
-    if claim.loaded:
-        fine = data.loaded or data.builtin
-        return Finding(read, () if fine else (f"module {claim.name} is not loaded",))
-    if data.builtin:
-        return Finding(read, (f"{claim.name} is built into this kernel",))
-    return Finding(read, (f"module {claim.name} is loaded",) if data.loaded else ())
 
 
 def wanted_governor(claim: Governor) -> str:

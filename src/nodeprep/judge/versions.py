@@ -72,6 +72,11 @@ def at_least(version: str, minimum: str) -> bool:
     return numbers(version) >= numbers(minimum)
 
 
+def release_key(release: str) -> tuple[int, ...]:
+    """Orders kernel releases as GRUB does, the newest last; flavours of one version are equal."""
+    return tuple(int(part) for part in re.findall(r"\d+", release))
+
+
 def nccl_cuda(version: str) -> tuple[int, int] | None:
     """(12, 0) of `2.16.5-1+cuda12.0`."""
     match = re.search(r"\+cuda(\d+)\.(\d+)", version)

@@ -115,10 +115,34 @@ class Service(_Claim):
 
 
 class Module(_Claim):
-    """A kernel module, loaded or not. (That it loads at boot is a claim on a file.)"""
+    """A kernel module, loaded or not. (That it loads at boot is a claim on a file.)
+
+    `built`: it must also be there, built by DKMS or part of the kernel, for the kernel that runs
+    and for every newer one that is installed: a boot takes the newest.
+    """
 
     kind: Literal["module"] = "module"
     loaded: bool = True
+    built: bool = False
+
+
+class KernelArgument(_Claim):
+    """A word of the kernel's command line, in the running kernel and at the next boot.
+
+    `value` None is a bare flag. `absent`: no word of that name, whatever its value.
+    """
+
+    kind: Literal["kernel_argument"] = "kernel_argument"
+    # Both become words of a file that a shell reads.
+    name: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    value: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.,:/@%+=-]+$")
+    state: Presence = "present"
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        number = isinstance(value, int) and not isinstance(value, bool)
+        return str(value) if number else value
 
 
 class Mount(_Claim):
@@ -158,12 +182,23 @@ class Output(_Claim):
 
 
 Claim = Annotated[
-    Package | File | Directory | Link | Sysctl | Service | Module | Mount | Governor | Gpu | Output,
+    Package
+    | File
+    | Directory
+    | Link
+    | Sysctl
+    | Service
+    | Module
+    | KernelArgument
+    | Mount
+    | Governor
+    | Gpu
+    | Output,
     Field(discriminator="kind"),
 ]
 KINDS: tuple[str, ...] = (
-    "package", "directory", "file", "link", "sysctl", "module", "service", "mount",
-    "governor", "gpu", "output",
+    "package", "directory", "file", "link", "sysctl", "module", "kernel_argument", "service",
+    "mount", "governor", "gpu", "output",
 )  # fmt: skip
 CLAIM: TypeAdapter[Claim] = TypeAdapter(Claim)
 CLAIMS: TypeAdapter[tuple[Claim, ...]] = TypeAdapter(tuple[Claim, ...])

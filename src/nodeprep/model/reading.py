@@ -22,7 +22,11 @@ class Reading(Frozen):
         link       exists, type, target
         sysctl     running: str | None, persisted: str | None, persisted_in: path
         service    load_state, enabled (is-enabled's word), active (ActiveState), sub
-        module     loaded: bool, builtin: bool
+        module     loaded: bool, builtin: bool; where `built` is claimed: running: release,
+                   kernels: {release: whether it has the module} of every kernel that is installed
+        kernel_argument  running, persisted: list[str], its values (a bare flag's is empty);
+                   persisted_in: GRUB's menu and the entry that the next boot takes;
+                   configured_in: files of /etc/default that name it
         mount      mounted: bool, device, fstype, options: list[str], automount: bool,
                    fstab: its options there, or None; device_is: what the claim's device (a UUID,
                    an id) resolves to

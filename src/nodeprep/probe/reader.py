@@ -442,10 +442,9 @@ def loaded_modules(node: Node) -> List[str]:
 
 
 def builtin_modules(node: Node) -> List[str]:
-    release = (node.word("/proc/sys/kernel/osrelease") or os.uname().release).strip()
     for folder in ("/lib/modules/", "/usr/lib/modules/"):
         try:
-            lines = node.lines(folder + release + "/modules.builtin")
+            lines = node.lines(folder + running_release(node) + "/modules.builtin")
         except OSError:
             continue
         return [line.rsplit("/", 1)[-1].split(".", 1)[0].replace("-", "_") for line in lines]
@@ -456,9 +455,176 @@ def read_module(node: Node, claim: Data) -> Data:
     name = claim["name"].replace("-", "_")
     loaded = name in node.once(loaded_modules)
     known = os.path.isdir(node.at("/sys/module/" + name))  # built in, with parameters
-    return {
+    data: Data = {
         "loaded": loaded,
         "builtin": not loaded and (known or name in node.once(builtin_modules)),
+    }
+    if claim.get("built"):
+        has = {kernel: name in there for kernel, there in node.once(kernels).items()}
+        data.update(running=running_release(node), kernels=has)
+    return data
+
+
+def running_release(node: Node) -> str:
+    return (node.word("/proc/sys/kernel/osrelease") or os.uname().release).strip()
+
+
+def kernels(node: Node) -> Dict[str, List[str]]:
+    """The modules, built in or not, of every kernel that is installed and of the one that runs."""
+    found = [name[8:] for name in node.names("/boot") if name.startswith("vmlinuz-")]
+    running = running_release(node)
+    if os.path.isdir(node.at("/lib/modules/" + running)):
+        found.append(running)
+    return {release: _modules_of(node, release) for release in found}
+
+
+def _modules_of(node: Node, release: str) -> List[str]:
+    """From depmod's index: what modprobe would find. A kernel without one has no modules."""
+    names = []
+    for index in ("modules.dep", "modules.builtin"):
+        try:
+            lines = node.lines("/lib/modules/%s/%s" % (release, index))
+        except FileNotFoundError:
+            continue
+        paths = (line.partition(":")[0] for line in lines)
+        names += [path.rsplit("/", 1)[-1].split(".", 1)[0].replace("-", "_") for path in paths]
+    return names
+
+
+# --- the kernel's command line -------------------------------------------------------------------
+
+
+def command_line(text: str) -> List[Tuple[str, str]]:
+    """(name, value) of every word; a bare flag's value is empty. What follows `--` is init's."""
+    found = []
+    for word in re.findall(r'(?:[^\s"]|"[^"]*(?:"|$))+', text):
+        if word == "--":
+            break
+        name, _, value = word.replace('"', "").partition("=")
+        found.append((name, value))
+    return found
+
+
+def _values(words: List[Tuple[str, str]], name: str) -> List[str]:
+    """The kernel takes `-` and `_` in names for the same."""
+    plain = name.replace("-", "_")
+    return [value for word, value in words if word.replace("-", "_") == plain]
+
+
+_QUOTED = r"'(?:[^']|'\\'')*'|\"(?:[^\"\\]|\\.)*\"|[^\s{'\"]+"
+_MENU_ENTRY = re.compile(r"\s*(menuentry|submenu)\s+(%s)(.*)\{\s*$" % _QUOTED)
+_ENTRY_ID = re.compile(r"(?:\$\{?menuentry_id_option\}?|--id)(?:\s+|=)(%s)" % _QUOTED)
+
+
+def _unquoted(text: str) -> str:
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return (text[1:-1] if quoted else text).replace("'\\''", "'")
+
+
+def grub_menu(text: str) -> List[Data]:
+    """Entries of a grub.cfg: title, id, and `linux` (kernel and arguments) or `entries`."""
+    top: Data = {"entries": []}
+    inside = [top]
+    for line in text.splitlines():
+        found = _MENU_ENTRY.match(line)
+        words = line.split(None, 1)
+        if found:
+            named = _ENTRY_ID.search(found.group(3))
+            entry: Data = {
+                "title": _unquoted(found.group(2)),
+                "id": _unquoted(named.group(1)) if named else "",
+                "linux": None,
+                "entries": [],
+            }
+            inside[-1]["entries"].append(entry)
+            inside.append(entry)
+        elif line.rstrip().endswith("{"):
+            inside.append({"entries": []})  # a function
+        elif line.strip() == "}" and len(inside) > 1:
+            inside.pop()
+        elif len(words) == 2 and words[0] in ("linux", "linuxefi", "linux16"):
+            inside[-1]["linux"] = inside[-1].get("linux") or words[1].strip()
+    entries: List[Data] = top["entries"]
+    return entries
+
+
+def grub_default(text: str, environment: Dict[str, str]) -> str:
+    """What `default` will be at the next boot. `environment`: grubenv's variables."""
+    if "${next_entry}" in text and environment.get("next_entry"):
+        return environment["next_entry"]
+    found = [
+        _unquoted(word)
+        for word in re.findall(r"^\s*set\s+default=(\S.*?)\s*$", text, re.M)
+        if "next_entry" not in word
+    ]
+    chosen = found[-1] if found else "0"
+    if "saved_entry" in chosen:
+        chosen = environment.get("saved_entry") or "0"
+    return chosen
+
+
+def grub_entry(entries: List[Data], default: str) -> Data:
+    """The entry that `default` (`0`, `1>2`, a title, an id) takes; GRUB falls back on the first."""
+    here: Optional[Data] = None
+    among = entries
+    for part in default.split(">"):
+        if part.isdigit():
+            chosen = among[int(part)] if int(part) < len(among) else None
+        else:
+            chosen = next((one for one in among if part in (one["id"], one["title"])), None)
+        if chosen is None:
+            here = None
+            break
+        here, among = chosen, chosen["entries"]
+    here = here or (entries[0] if entries else None)
+    while here is not None and here["entries"]:
+        here = here["entries"][0]
+    if here is None:
+        raise Failed("%s: no entry in it" % GRUB_MENU)
+    return here
+
+
+GRUB_MENU = "/boot/grub/grub.cfg"
+
+
+def next_boot(node: Node) -> Data:
+    """`title` of the entry that GRUB takes at the next boot, and the `words` that it gives."""
+    try:
+        text = node.text(GRUB_MENU)
+    except FileNotFoundError:
+        raise Failed("no %s: how this machine boots is not known" % GRUB_MENU) from None
+    lines = (node.word("/boot/grub/grubenv") or "").splitlines()
+    pairs = (line.partition("=") for line in lines if "=" in line and line[0] != "#")
+    environment = {key: value for key, _, value in pairs}
+    entry = grub_entry(grub_menu(text), grub_default(text, environment))
+    if not entry["linux"]:
+        raise Failed("%s: its entry %r starts no Linux" % (GRUB_MENU, entry["title"]))
+    return {"title": entry["title"], "words": command_line(entry["linux"])[1:]}
+
+
+def grub_settings(node: Node) -> List[Tuple[str, List[Tuple[str, str]]]]:
+    """(path, words) of every file of /etc/default that gives the kernel arguments."""
+    folder = "/etc/default/grub.d"
+    files = [folder + "/" + name for name in node.names(folder) if name.endswith(".cfg")]
+    found = []
+    for path in ["/etc/default/grub", *files]:
+        try:
+            text = node.text(path)
+        except OSError:
+            continue
+        said = re.findall(r"^\s*GRUB_CMDLINE_LINUX(?:_DEFAULT)?=(.*)$", text, re.M)
+        found.append((path, [word for line in said for word in command_line(_unquoted(line))]))
+    return found
+
+
+def read_kernel_argument(node: Node, claim: Data) -> Data:
+    name, at_boot = claim["name"], node.once(next_boot)
+    settings = node.once(grub_settings)
+    return {
+        "running": _values(command_line(node.text("/proc/cmdline")), name),
+        "persisted": _values(at_boot["words"], name),
+        "persisted_in": "%s, entry %r" % (GRUB_MENU, at_boot["title"]),
+        "configured_in": [path for path, words in settings if _values(words, name)],
     }
 
 
@@ -1022,6 +1188,7 @@ _ONE = {
     "link": read_link,
     "sysctl": read_sysctl,
     "module": read_module,
+    "kernel_argument": read_kernel_argument,
     "mount": read_mount,
     "governor": read_governor,
     "output": read_output,

@@ -18,13 +18,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from nodeprep.errors import ReadingFailed
-from nodeprep.model.claim import Claim, File, Mount, Output
+from nodeprep.model.claim import Claim, File, Module, Mount, Output
 from nodeprep.model.reading import NodeReading
 from nodeprep.probe import reader
 
 # What a node is told of a claim. Never a file's content: the hash is enough to compare.
 _TOLD = {
     File: ("sha256", "secret"),
+    Module: ("built",),
     Mount: ("device",),
     Output: ("argv", "timeout_s"),
 }

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import jinja2
 import pytest
 from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeprep.model.claim import CLAIM, KINDS
+from nodeprep.probe import reader
 
 ROOT = Path(__file__).parents[3]
 
@@ -314,3 +317,83 @@ def test_every_kind_of_claim_has_a_task_file_and_a_place_in_the_order() -> None:
     order = yaml.safe_load((ROOT / "roles" / "claims" / "vars" / "main.yml").read_text())
     assert sorted(order["claims_order"]) == sorted(KINDS)
     assert {f"{kind}.yml" for kind in KINDS} <= {path.name for path in tasks.iterdir()}
+
+
+class TestBuilt:
+    CLAIMS: ClassVar[list[dict[str, Any]]] = [
+        {"name": "nvidia", "built": True},
+        {"name": "gdrdrv", "built": True},
+        {"name": "nouveau", "loaded": False},
+    ]
+
+    def test_a_kernel_that_lacks_one_is_named(self) -> None:
+        text = "6.1.0-18\n6.1.0-18 nvidia gdrdrv\n6.1.0-30 nvidia\n"
+        assert call("unbuilt", self.CLAIMS, text) == ["6.1.0-30"]
+
+    def test_what_is_older_than_the_running_one_does_not_count(self) -> None:
+        text = "6.1.0-18\n6.1.0-18 nvidia gdrdrv\n6.1.0-9\n6.1.0-18 nvidia gdrdrv\n"
+        assert call("unbuilt", self.CLAIMS, text) == []
+
+    def test_the_running_one_counts_once(self) -> None:
+        assert call("unbuilt", self.CLAIMS, "6.1\n6.1\n6.1\n") == ["6.1"]
+
+
+ARGUMENTS: list[dict[str, Any]] = [
+    {"name": "iommu", "value": "pt"},
+    {"name": "hugepages", "value": 16},
+    {"name": "amd-pstate"},
+    {"name": "nopti", "state": "absent"},
+]
+
+
+class TestKernelArguments:
+    def test_what_the_running_kernel_lacks(self) -> None:
+        line = "BOOT_IMAGE=/vmlinuz ro iommu=pt hugepages=16 amd_pstate"
+        assert call("arguments", ARGUMENTS, line) == []
+        assert names(call("arguments", ARGUMENTS, f"{line} iommu=soft nopti")) == ["iommu", "nopti"]
+        assert names(call("arguments", ARGUMENTS, "iommu.strict=1 hugepages=16 nopti=1")) == [
+            "iommu", "amd-pstate", "nopti",
+        ]  # fmt: skip
+
+    def test_the_words_that_grub_gets(self) -> None:
+        assert call("argument_words", ARGUMENTS) == "iommu=pt hugepages=16 amd-pstate"
+        assert call("argument_names", ARGUMENTS) == "iommu|hugepages|amd[-_]pstate|nopti"
+
+    def test_they_come_whole(self) -> None:
+        claims = [{"kind": "kernel_argument", **claim} for claim in ARGUMENTS]
+        todo = call("todo", claims, "r", {"r": ["r/kernel_argument:iommu"]})
+        assert len(todo["kernel_argument"]) == 4
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            ("quiet", "quiet iommu=pt hugepages=16 amd-pstate"),
+            ("iommu=soft", "iommu=pt hugepages=16 amd-pstate"),
+            ("iommu=a iommu=b nopti x", "x iommu=pt hugepages=16 amd-pstate"),
+            ("iommu.strict=1 xiommu", "iommu.strict=1 xiommu iommu=pt hugepages=16 amd-pstate"),
+            ("amd_pstate=guided console=ttyS0,115200", "console=ttyS0,115200 iommu=pt hugepages=16"
+             " amd-pstate"),
+        ],
+    )  # fmt: skip
+    def test_the_file_is_shell_that_takes_out_what_else_was_set(
+        self, before: str, after: str
+    ) -> None:
+        environment = jinja2.Environment(trim_blocks=True, keep_trailing_newline=True)
+        environment.filters.update(filters())
+        text = (ROOT / "roles" / "claims" / "templates" / "grub.cfg.j2").read_text("utf-8")
+        made = environment.from_string(text).render(
+            claims_role="kernel", claims_todo={"kernel_argument": ARGUMENTS}
+        )
+        lists = "$GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT"
+        shell = f"set -e\nGRUB_CMDLINE_LINUX='{before}'\n{made}\nprintf %s \"{lists}\""
+        done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == after.split()
+
+    @given(st.text(max_size=80))
+    def test_both_parsers_read_the_same(self, text: str) -> None:
+        """The role's own and the reader's."""
+        for name in ("iommu", "nosmt"):
+            line = f"{text} {name}=pt"
+            pairs = reader.command_line(line)
+            theirs = {v for word, v in pairs if word.replace("-", "_") == name} == {"pt"}
+            assert (call("arguments", [{"name": name, "value": "pt"}], line) == []) is theirs
