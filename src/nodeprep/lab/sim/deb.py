@@ -8,6 +8,8 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from . import dkms
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,6 +38,7 @@ class Deb:
     postinst: str = ""
     postrm: str = ""
     units: tuple[str, ...] = ()  # stopped before removal
+    dkms: tuple[str, str] = ("", "")  # name and version of its source under /usr/src
 
     @property
     def upstream(self) -> str:
@@ -116,17 +119,20 @@ def _scripts(deb: Deb) -> dict[str, str]:
     stop = "".join(
         f"[ ! -d /run/systemd/system ] || systemctl stop {unit} || true\n" for unit in deb.units
     )
-    installed, removed = "", ""
+    installed, removed, forget = "", "", ""
+    if deb.dkms[0]:
+        installed = dkms.installed(*deb.dkms)
+        forget = f"case $1 in remove|upgrade|deconfigure)\n{dkms.removed(*deb.dkms)};;\nesac\n"
     if deb.part:
         # libnccl2 is told with its CUDA build, all else without a revision.
         version = deb.version if deb.part == "nccl" else deb.upstream
-        installed = f"[ ! -x {_RUN} ] || {_RUN} installed {deb.part} '{version}'\n"
+        installed += f"[ ! -x {_RUN} ] || {_RUN} installed {deb.part} '{version}'\n"
         removed = f"[ ! -x {_RUN} ] || {_RUN} installed {deb.part} -\n"
     return {
         "postinst": _when(
             "configure", deb.postinst_first + installed + _own_up(deb) + reload + deb.postinst
         ),
-        "prerm": _when("remove", stop),
+        "prerm": forget + _when("remove", stop),
         "postrm": _when("remove", removed + reload + deb.postrm),
     }
 

@@ -25,7 +25,8 @@ def _problem(board: Board) -> str:
     trouble = driver.cuda_problem(board)
     if trouble:
         return "CUDA error: " + trouble
-    if "gdrdrv" not in installed.load():
+    there = installed.in_kernel if installed.own_kernel() else installed.load().get
+    if not there("gdrdrv"):
         return "gdr_open error: Is gdrdrv driver installed and loaded?"
     return ""
 

@@ -10,13 +10,12 @@ real one it stays what it was when the package changes under it, until a reboot.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import board as boards
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .board import Board
 
 
@@ -72,8 +71,23 @@ def loaded(board: Board) -> str:
     override = board["driver"]
     if override.get("not_loaded") or not boards.on_bus(board):
         return ""
+    if own_kernel() and "kernel" not in override:
+        return in_kernel("nvidia")
     parts = load()
     return str(override.get("kernel") or parts.get("loaded", ""))
+
+
+def own_kernel() -> bool:
+    """Whether this node boots a kernel of its own, which then tells what is loaded."""
+    return boards.path() == Path(boards.STATE) and any(Path("/boot").glob("vmlinuz-*"))
+
+
+def in_kernel(module: str) -> str:
+    """The version of a module in the running kernel; empty when it is not loaded."""
+    try:
+        return Path("/sys/module/%s/version" % module).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def library(board: Board) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import dkms
 from .deb import Deb
 
 UPSTREAM = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64/"
@@ -132,9 +133,8 @@ def nccl(version: str) -> list[Deb]:
 def gdrcopy() -> list[Deb]:
     return [
         Deb("gdrdrv-dkms", "2.4-1", "gdrdrv driver in DKMS format.", section="contrib/kernel",
-            postinst_first=_NEEDS_SOURCE, part="gdrdrv",
-            files={"/usr/src/gdrdrv-2.4/dkms.conf":
-                   'PACKAGE_NAME="gdrdrv"\nPACKAGE_VERSION="2.4"\n'}),
+            postinst_first=_NEEDS_SOURCE, part="gdrdrv", dkms=("gdrdrv", "2.4"),
+            files=dkms.source("gdrdrv", "gdrdrv", "2.4", against="nvidia/nv-p2p.h")),
         Deb("libgdrapi", "2.4-1", "Library for gdrdrv", depends="gdrdrv-dkms (>= 2.4)",
             files={"/usr/include/gdrapi.h": "#define GDR_API_MAJOR_VERSION 2\n"
                                             "#define GDR_API_MINOR_VERSION 4\n"}),

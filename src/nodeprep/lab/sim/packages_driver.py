@@ -2,12 +2,14 @@
 
 The `-server` packages exist in Ubuntu's archive only, with its revision (0ubuntu0.22.04.1).
 NVIDIA's own repository has the same driver without `-server`, with the revision 0ubuntu1, and the
-fabric manager, with the revision 1. Left out: what a node without a display does not need, and
-`dkms` itself, since nothing is compiled here.
+fabric manager, with the revision 1. Left out: what a node without a display does not need, and the
+dependency on `dkms`, so that a node without a kernel of its own needs no compiler: where DKMS is, a
+small module of the driver's name and version is built.
 """
 
 from __future__ import annotations
 
+from . import dkms
 from .deb import Deb
 
 _PERSISTENCED = """\
@@ -72,7 +74,7 @@ def branch(suffix: str, version: str, upstream: str) -> list[Deb]:
         return f"{name}-{suffix} (= {version})"
 
     firmware = f"nvidia-firmware-{suffix}-{upstream}"
-    source = f"/usr/src/nvidia-{'srv-' if 'server' in suffix else ''}{upstream}"
+    name = "nvidia-srv" if "server" in suffix else "nvidia"
     return [
         Deb(f"nvidia-headless-{suffix}", version, "NVIDIA headless metapackage",
             depends=f"{also('nvidia-headless-no-dkms')}, {also('nvidia-dkms')}"),
@@ -97,10 +99,10 @@ def branch(suffix: str, version: str, upstream: str) -> list[Deb]:
             postinst_first=_ADD_USER, postinst=_START, units=("nvidia-persistenced.service",)),
         Deb(f"nvidia-dkms-{suffix}", version, "NVIDIA DKMS package",
             depends=f"{also('nvidia-kernel-source')}, nvidia-kernel-common-{suffix}",
-            part="kernel", postinst=_START, exclusive="nvidia-dkms-kernel"),
+            part="kernel", postinst=_START, dkms=(name, upstream), exclusive="nvidia-dkms-kernel"),
         Deb(f"nvidia-kernel-source-{suffix}", version, "NVIDIA kernel source package",
-            files={f"{source}/dkms.conf": f'PACKAGE_NAME="nvidia"\nPACKAGE_VERSION="{upstream}"\n',
-                   f"{source}/nvidia/nv-p2p.h": "/* simulated */\n"},
+            files={**dkms.source(name, "nvidia", upstream),
+                   f"/usr/src/{name}-{upstream}/nvidia/nv-p2p.h": "/* simulated */\n"},
             exclusive="nvidia-kernel-source"),
         Deb(f"nvidia-kernel-common-{suffix}", version, "Shared files used with the kernel module",
             depends=f"{firmware} (= {version})", exclusive="nvidia-kernel-common",

@@ -160,3 +160,28 @@ def test_gdrdrv_needs_the_drivers_source() -> None:
     script = BY_NAME["gdrdrv-dkms", "2.4-1"].postinst_first
     assert "exit 10" in script
     assert "/usr/src/nvidia-" in script
+
+
+KERNEL_PACKAGES = [package for package in DEBS if package.dkms[0]]
+
+
+@pytest.mark.parametrize("package", KERNEL_PACKAGES, ids=lambda package: package.filename)
+def test_a_dkms_package_finds_its_source(package: deb.Deb) -> None:
+    """In its own files, or in those of a package that it depends on."""
+    name, version = package.dkms
+    wanted = [other for other in DEBS if f"{other.name} (= {other.version})" in package.depends]
+    sources = {path: text for other in [package, *wanted] for path, text in other.files.items()}
+    conf = sources[f"/usr/src/{name}-{version}/dkms.conf"]
+    assert f'PACKAGE_NAME="{name}"\n' in conf
+    assert f'PACKAGE_VERSION="{version}"\n' in conf
+    module = conf.partition('BUILT_MODULE_NAME[0]="')[2].partition('"')[0]
+    assert f'MODULE_VERSION("{version}")' in sources[f"/usr/src/{name}-{version}/{module}.c"]
+
+
+def test_dkms_packages_bring_no_compiler() -> None:
+    assert {package.name for package in KERNEL_PACKAGES} >= {
+        "gdrdrv-dkms",
+        "nvidia-dkms-535-server",
+    }
+    for package in KERNEL_PACKAGES:
+        assert not {"dkms", "gcc", "make"} & set(package.depends.split(", "))
