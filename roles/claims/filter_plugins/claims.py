@@ -263,20 +263,36 @@ def _hex(char: str) -> str:
     return "".join(f"\\x{byte:02x}" for byte in char.encode())
 
 
-def mounts(claims: list[Claim], text: str) -> list[Claim]:
-    """Mounts that are not in /proc/self/mountinfo as claimed (`text` is its content)."""
-    return [c for c in claims if not any(_mounted(c, line) for line in text.splitlines())]
+def mount_links(claims: list[Claim]) -> list[str]:
+    """What to resolve of each mount's device: `UUID=…` is a link of udev's, others stay."""
+    return [
+        re.sub(r"^(UUID|LABEL)=", lambda tag: f"/dev/disk/by-{tag[1].lower()}/", claim["device"])
+        for claim in claims
+    ]
 
 
-def _mounted(claim: Claim, line: str) -> bool:
+def mounts(claims: list[Claim], text: str, devices: list[str]) -> list[Claim]:
+    """Mounts that are not in /proc/self/mountinfo as claimed (`text` is its content).
+
+    devices   what `mount_links` lead to, in the order of the claims
+    """
+    lines = text.splitlines()
+    return [
+        claim
+        for claim, device in zip(claims, devices, strict=True)
+        if not any(_mounted(claim, device, line) for line in lines)
+    ]
+
+
+def _mounted(claim: Claim, device: str, line: str) -> bool:
     before, _, after = line.partition(" - ")
     left, right = before.split(), after.split()
     if len(left) < 6 or len(right) < 3 or left[4] != claim["name"] or right[0] == "autofs":
         return False
     options = {*left[5].split(","), *right[2].split(",")}
-    return right[:2] == [claim["fstype"], claim["device"]] and options >= set(
-        claim.get("options", ())
-    )
+    wanted = {option for option in claim.get("options", ()) if option != "nofail"}
+    same = right[0] == claim["fstype"] and right[1] in (claim["device"], device)
+    return same and options >= wanted
 
 
 # How nvidia-smi asks for a setting, and how it is given: (field, option, yes, no).
@@ -331,6 +347,6 @@ class FilterModule:
         names = (
             todo, notified, secret, files, parents, packages, apt_names, sysctls, assignment,
             modules, unbuilt, arguments, argument_words, argument_names, show, units, mount_unit,
-            mounts, gpu_settable, gpu_query, gpus, gpu_set,
+            mount_links, mounts, gpu_settable, gpu_query, gpus, gpu_set,
         )  # fmt: skip
         return {f"claims_{function.__name__}": function for function in names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, SecretStr
 
@@ -13,11 +14,13 @@ from nodeprep.model.node import Connection
 class NodeJob(Frozen):
     """One node: its roles, and in each the ids of the claims that do not hold.
 
+    disks        by claim, what was planned and confirmed to be done to which disks
     connection   how to log in; None leaves it to the inventory
     """
 
     roles: tuple[str, ...]
     unmet: dict[str, tuple[str, ...]] = {}
+    disks: dict[str, dict[str, Any]] = {}
     connection: Connection | None = None
 
 

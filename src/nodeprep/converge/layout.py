@@ -1,6 +1,6 @@
 """Lays a job out on disk as ansible-runner does, so that runner or AWX could take it over.
 
-    inventory/selection.yml   per node: its roles, its unmet claims, how to log in
+    inventory/selection.yml   per node: its roles, unmet claims, disks to write, how to log in
     env/limit                 the nodes, a line each
     env/ansible.cfg           empty: the operator's own has no say
     artifacts/stdout, rc      what Ansible said beside its events: warnings, why it could not start
@@ -80,6 +80,7 @@ def _host(node: NodeJob) -> dict[str, Any]:
     return {
         "nodeprep_roles": list(node.roles),
         "claims_unmet": {role: list(ids) for role, ids in node.unmet.items()},
+        "claims_disks": node.disks,
         **(_login(node.connection) if node.connection else {}),
     }
 

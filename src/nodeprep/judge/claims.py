@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from nodeprep.judge import files, kernel, mounts, shapes, system, text
+from nodeprep.judge import arrays, files, kernel, mounts, shapes, system, text
 from nodeprep.judge.finding import Finding, unknown
 from nodeprep.model.verdict import Outcome, Verdict, Waiver
 
@@ -41,6 +41,8 @@ KINDS: dict[str, _Kind] = {
     "kernel_argument": _Kind(
         kernel.wanted_argument, shapes.KernelArgumentData, kernel.judge_argument
     ),
+    "array": _Kind(arrays.wanted_array, shapes.ArrayData, arrays.judge_array),
+    "filesystem": _Kind(arrays.wanted_filesystem, shapes.FilesystemData, arrays.judge_filesystem),
     "mount": _Kind(mounts.wanted_mount, shapes.MountData, mounts.judge_mount),
     "governor": _Kind(system.wanted_governor, shapes.GovernorData, system.judge_governor),
     "gpu": _Kind(system.wanted_gpu, shapes.GpuData, system.judge_gpu),

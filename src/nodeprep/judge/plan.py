@@ -1,9 +1,10 @@
-"""The plan of a node: which roles must run, and why the package set forbids it, if it does."""
+"""The plan of a node: which roles must run, which disks are written, and what forbids it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodeprep.judge.writes import Writes
 from nodeprep.model.plan import NodePlan
 from nodeprep.model.verdict import Outcome
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def plan(
-    document: Document, verdicts: Iterable[Verdict], conflicts: tuple[str, ...] = ()
+    document: Document,
+    verdicts: Iterable[Verdict],
+    conflicts: tuple[str, ...] = (),
+    writes: Writes | None = None,
 ) -> NodePlan:
     """Roles that own a claim which does not hold, in the document's order.
 
@@ -35,5 +39,7 @@ def plan(
         verdicts=found,
         roles=tuple(role for role in document.roles if role in owners),
         reboot=", ".join(reboots),
-        conflicts=conflicts,
+        disks=tuple(writes.lines) if writes else (),
+        writes=tuple(writes.todo) if writes else (),
+        conflicts=(*conflicts, *(writes.refusals if writes else ())),
     )

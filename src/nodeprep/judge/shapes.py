@@ -57,6 +57,37 @@ class KernelArgumentData(_Data):
     configured_in: list[str] = []
 
 
+class MdArray(_Data):
+    device: str
+    uuid: str | None
+    names: list[str]
+    level: str | None
+    chunk_kib: int | None
+    raid_disks: int | None
+    state: str | None
+    degraded: int
+    sync: str | None
+    members: list[str]
+    faulty: list[str] = []
+
+
+class ArrayData(_Data):
+    arrays: list[MdArray]
+
+
+class BlockDevice(_Data):
+    name: str
+    type: str | None
+    fstype: str | None
+    ids: list[str] = []
+
+
+class FilesystemData(_Data):
+    devices: list[BlockDevice]
+    array: str | None = None
+    array_in_use: list[str] = []
+
+
 class MountData(_Data):
     mounted: bool
     device: str | None = None

@@ -145,6 +145,77 @@ class KernelArgument(_Claim):
         return str(value) if number else value
 
 
+class DiskRule(Frozen):
+    """Which whole disks a claim may use: so many of a kind, or exactly those that `ids` names.
+
+    ids  names under /dev/disk/by-id, serials or WWNs: what stays when /dev/nvmeN moves
+    """
+
+    count: int = Field(ge=1)
+    transport: Literal["nvme", "sata", "sas", "virtio", "any"] = "any"
+    size_gb: float | None = Field(default=None, gt=0)
+    tolerance: float = Field(default=0.07, ge=0, lt=1)
+    ids: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_or_a_size(self) -> DiskRule:
+        if not self.ids and self.size_gb is None:
+            raise ValueError("disks are told by `size_gb`, or by `ids`")
+        if self.ids and len(set(self.ids)) != self.count:
+            raise ValueError(f"`ids` names {len(set(self.ids))} disks, `count` says {self.count}")
+        return self
+
+
+_UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+_FEWEST = {0: 2, 1: 2, 5: 3, 10: 2}
+
+
+class Array(_Claim):
+    """An md array, known by `uuid`, at /dev/md/<name>. It is made once and never again.
+
+    wipe  serials of disks whose content may be erased for it
+    """
+
+    kind: Literal["array"] = "array"
+    name: str = Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_]{0,30}$")
+    uuid: str = Field(pattern=_UUID)
+    level: Literal[0, 1, 5, 10]
+    chunk_kib: int | None = Field(default=None, ge=4, multiple_of=4)
+    disks: DiskRule
+    wipe: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _enough_disks(self) -> Array:
+        if self.disks.count < _FEWEST[self.level]:
+            raise ValueError(f"raid{self.level} needs {_FEWEST[self.level]} disks or more")
+        if (self.chunk_kib is None) != (self.level == 1):
+            raise ValueError("`chunk_kib` belongs to every level but 1")
+        return self
+
+
+class Filesystem(_Claim):
+    """A filesystem, known by `uuid`, on an `array` of the node or on a disk of its own (`disks`).
+
+    `name` is where it is mounted. It is made once and never again; wipe: as of Array.
+    """
+
+    kind: Literal["filesystem"] = "filesystem"
+    name: str = Field(pattern=r"^/[^/]")
+    uuid: str = Field(pattern=_UUID)
+    fstype: Literal["xfs"] = "xfs"
+    array: str | None = None
+    disks: DiskRule | None = None
+    wipe: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _on_one_thing(self) -> Filesystem:
+        if (self.array is None) == (self.disks is None):
+            raise ValueError("a filesystem lies on an `array` or on `disks`, one of the two")
+        if self.disks and self.disks.count != 1:
+            raise ValueError("a filesystem without an array lies on one disk")
+        return self
+
+
 class Mount(_Claim):
     """A mounted filesystem. `options` must be among those in force; read without touching it."""
 
@@ -190,6 +261,8 @@ Claim = Annotated[
     | Service
     | Module
     | KernelArgument
+    | Array
+    | Filesystem
     | Mount
     | Governor
     | Gpu
@@ -197,8 +270,8 @@ Claim = Annotated[
     Field(discriminator="kind"),
 ]
 KINDS: tuple[str, ...] = (
-    "package", "directory", "file", "link", "sysctl", "module", "kernel_argument", "service",
-    "mount", "governor", "gpu", "output",
+    "package", "directory", "file", "link", "sysctl", "module", "kernel_argument", "array",
+    "filesystem", "service", "mount", "governor", "gpu", "output",
 )  # fmt: skip
 CLAIM: TypeAdapter[Claim] = TypeAdapter(Claim)
 CLAIMS: TypeAdapter[tuple[Claim, ...]] = TypeAdapter(tuple[Claim, ...])

@@ -41,6 +41,7 @@ class Disk(Frozen):
     transport: str | None = None  # nvme, sata, sas, usb, virtio
     rotational: bool | None = None
     in_use: tuple[str, ...] = ()  # why it must not be written: "signature xfs", "mounted at /", …
+    arrays: tuple[str, ...] = ()  # UUIDs of the md arrays whose superblock it carries
 
 
 class Nic(Frozen):

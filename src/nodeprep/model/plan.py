@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from nodeprep.model.base import Frozen
 from nodeprep.model.verdict import Outcome, Verdict
+
+
+class DiskRef(Frozen):
+    """A disk by what does not move: a name under /dev/disk/by-id, and what must be behind it."""
+
+    id: str
+    serial: str | None
+    wwn: str | None
+    size_bytes: int
+
+
+class DiskWrite(Frozen):
+    """What converging a claim does to disks. Empty `disks`: to an array that is there by then.
+
+    action  create: an array on `disks`; assemble: an array that lies on them already, which
+            writes nothing; format: a filesystem, on `disks` or on the claim's array
+    """
+
+    claim: str
+    action: Literal["create", "assemble", "format"]
+    disks: tuple[DiskRef, ...] = ()
 
 
 class NodePlan(Frozen):
@@ -11,14 +34,17 @@ class NodePlan(Frozen):
 
     verdicts   of every claim, in the order of the document
     roles      that own a claim which does not hold, in the playbook's order
-    disks      that would be written, by id; reboot: the reason, or empty
-    conflicts  why the package set cannot be installed as a whole; a plan with one is not run
+    disks      that would be written, by id, in words; `writes` says the same to Ansible
+    reboot     the reason, or empty
+    conflicts  why the packages do not fit together, or no disk may be taken; a plan with one is
+               not run
     """
 
     node: str
     verdicts: tuple[Verdict, ...] = ()
     roles: tuple[str, ...] = ()
     disks: tuple[str, ...] = ()
+    writes: tuple[DiskWrite, ...] = ()
     reboot: str = ""
     conflicts: tuple[str, ...] = ()
 

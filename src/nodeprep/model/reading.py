@@ -27,6 +27,13 @@ class Reading(Frozen):
         kernel_argument  running, persisted: list[str], its values (a bare flag's is empty);
                    persisted_in: GRUB's menu and the entry that the next boot takes;
                    configured_in: files of /etc/default that name it
+        array      arrays: every md array of the node: device (md127), uuid or None, names (of its
+                   links under /dev/md), level (raid0), chunk_kib, raid_disks, state (md's
+                   array_state), degraded: members that are missing, sync (what runs: idle,
+                   resync, recover, …), members and faulty: names of disks
+        filesystem devices: those that carry the claim's UUID: name, type (disk, part, raid0),
+                   fstype, ids; array: device at /dev/md/<the claim's array>, or None;
+                   array_in_use: its signatures and users
         mount      mounted: bool, device, fstype, options: list[str], automount: bool,
                    fstab: its options there, or None; device_is: what the claim's device (a UUID,
                    an id) resolves to

@@ -14,6 +14,7 @@ from nodeprep.judge import hardware as hardware_judge
 from nodeprep.judge import packages
 from nodeprep.judge.claims import judge_document, waive
 from nodeprep.judge.plan import plan as make_plan
+from nodeprep.judge.writes import writes
 from nodeprep.model.event import Event, What
 from nodeprep.model.lifecycle import Event as Happened
 from nodeprep.model.lifecycle import State
@@ -171,17 +172,20 @@ def plan(works: Sequence[Work]) -> None:
     """What converge would do to each node."""
     for work in works:
         conflicts = packages.conflicts(work.document, work.found)
-        work.plan = make_plan(work.document, work.claims, conflicts=conflicts)
+        found = writes(work.document, work.claims, work.found)
+        work.plan = make_plan(work.document, work.claims, conflicts, found)
 
 
 def refuse_conflicts(run: Run, works: Sequence[Work]) -> None:
-    """A package set that cannot be installed as a whole stops a node before anything is touched."""
+    """Packages that do not fit, or disks that must not be written, stop a node untouched."""
     for work in works:
         if work.plan and work.plan.conflicts:
             found = "; ".join(work.plan.conflicts)
-            hint = "nothing was installed; change the versions in the inventory"
-            error = BadInput(f"{work.name}: the packages do not fit together: {found}", hint=hint)
-            run.fail(work, error)
+            hint = (
+                "nothing was changed; put versions or disks right in the inventory (a disk that may"
+                " be erased: its serial under `wipe`), or free the disk by hand"
+            )
+            run.fail(work, BadInput(f"{work.name}: cannot be provisioned: {found}", hint=hint))
 
 
 def converge(run: Run, works: Sequence[Work], only: Sequence[str] = ()) -> list[Work]:
@@ -214,7 +218,9 @@ def _selection(work: Work, only: Sequence[str]) -> dict[str, Any]:
     roles = [role for role in (work.plan.roles if work.plan else ()) if not only or role in only]
     unmet = {role: [v.claim for v in work.unmet if v.role == role] for role in roles}
     connection = work.document.node.connection.model_dump(mode="json")
-    return {"roles": roles, "unmet": unmet, "connection": connection}
+    writes = work.plan.writes if work.plan else ()
+    disks = {write.claim: write.model_dump(mode="json", exclude={"claim"}) for write in writes}
+    return {"roles": roles, "unmet": unmet, "disks": disks, "connection": connection}
 
 
 def _drift_reason(work: Work) -> str:

@@ -63,6 +63,9 @@ class Node:
     def __init__(self, request: Data) -> None:
         self.started = time.monotonic()
         self.deadline = self.started + float(request.get("deadline_s") or DEADLINE_S)
+        # Signatures are looked for on every disk only where a claim is about disks.
+        kinds = {str(claim.get("kind")) for claim in request.get("claims") or []}
+        self.disks_matter = not kinds.isdisjoint(("array", "filesystem"))
         self.root = request.get("root") or ""  # a tree that stands in for /, in tests
         self.env = {
             "PATH": request.get("path") or PATH,
@@ -674,6 +677,141 @@ def read_mount(node: Node, claim: Data) -> Data:
     return data
 
 
+# --- arrays and filesystems ----------------------------------------------------------------------
+
+
+def _links(node: Node, folder: str) -> Dict[str, List[str]]:
+    """Names of the links in a folder of /dev, by the kernel's name of what they lead to."""
+    found: Dict[str, List[str]] = {}
+    for name in node.names(folder):
+        try:
+            target = os.readlink(node.at(folder + "/" + name))
+        except OSError:
+            continue
+        found.setdefault(os.path.basename(target), []).append(name)
+    return found
+
+
+def md_arrays(node: Node) -> List[Data]:
+    """Every md array that runs, from sysfs and udev's links."""
+    names = _links(node, "/dev/md")
+    found = []
+    for device in node.names("/sys/block"):
+        folder = "/sys/block/%s/md" % device
+        if not re.match(r"md[_\d]", device) or not os.path.isdir(node.at(folder)):
+            continue
+        if node.word(folder + "/array_state") == "clear":
+            continue  # a name that is left of one that was stopped
+        parts = [name for name in node.names(folder) if name.startswith("dev-")]
+        chunk = _whole(node.word(folder + "/chunk_size"))
+        found.append(
+            {
+                "device": device,
+                "uuid": _md_uuid(node, device),
+                "names": names.get(device, []),
+                "level": node.word(folder + "/level"),
+                "chunk_kib": None if chunk is None else chunk // 1024,
+                "raid_disks": _whole(node.word(folder + "/raid_disks")),
+                "state": node.word(folder + "/array_state"),
+                "degraded": _whole(node.word(folder + "/degraded")) or 0,  # raid0 has no such file
+                "sync": node.word(folder + "/sync_action"),
+                "members": [name[4:] for name in parts],
+                "faulty": [
+                    name[4:]
+                    for name in parts
+                    if "faulty" in (node.word("%s/%s/state" % (folder, name)) or "")
+                ],
+            }
+        )
+    return found
+
+
+def _md_uuid(node: Node, device: str) -> Optional[str]:
+    """From sysfs (newer kernels), udev's link, or mdadm."""
+    word = node.word("/sys/block/%s/md/uuid" % device)
+    for name in _links(node, "/dev/disk/by-id").get(device, []):
+        if not word and name.startswith("md-uuid-"):
+            word = name[len("md-uuid-") :]
+    if not word:
+        try:
+            told = tool(node, ["mdadm", "--detail", "--export", "/dev/" + device], 10)
+        except Failed:
+            return None
+        word = dict(line.split("=", 1) for line in told.splitlines() if "=" in line).get("MD_UUID")
+    return word or None
+
+
+def read_array(node: Node, claim: Data) -> Data:
+    return {"arrays": node.once(md_arrays)}
+
+
+def block_devices(node: Node) -> List[Data]:
+    """Every block device once, with the filesystem on it."""
+    argv = ["lsblk", "-J", "-o", "NAME,TYPE,FSTYPE,UUID"]
+    found: Dict[str, Data] = {}
+
+    def walk(entries: List[Data]) -> None:
+        for entry in entries:
+            found.setdefault(str(entry.get("name")), entry)
+            walk(entry.get("children") or [])
+
+    walk(_json("lsblk", tool(node, argv, 10)).get("blockdevices") or [])
+    if not found:
+        raise Failed("lsblk: lists no block devices")
+    return list(found.values())
+
+
+def read_filesystem(node: Node, claim: Data) -> Data:
+    ids = _links(node, "/dev/disk/by-id")
+    devices = [
+        {
+            "name": entry["name"],
+            "type": entry.get("type"),
+            "fstype": entry.get("fstype"),
+            "ids": ids.get(entry["name"], []),
+        }
+        for entry in node.once(block_devices)
+        if (entry.get("uuid") or "").lower() == claim["uuid"].lower()
+    ]
+    data: Data = {"devices": devices, "array": None, "array_in_use": []}
+    for device, names in _links(node, "/dev/md").items():
+        if claim.get("array") in names:
+            data["array"] = device
+            data["array_in_use"] = _holders(node, device) + _signatures(node, device)[0]
+    return data
+
+
+def _holders(node: Node, device: str) -> List[str]:
+    return ["holder %s" % name for name in node.names("/sys/block/%s/holders" % device)]
+
+
+def _signatures(node: Node, device: str) -> Tuple[List[str], List[str]]:
+    """What lies on a device, as uses; and the UUIDs of the md arrays that it is a member of.
+
+    Every signature: lsblk shows none at all where there are several.
+    """
+    argv = ["wipefs", "--no-act", "-J", "/dev/" + device]
+    try:
+        code, out, err = run(node, argv, 10)
+        if code != 0:
+            raise Failed("wipefs: exit status %d: %s" % (code, shorten(err or out)))
+        found = _json("wipefs", out).get("signatures") if out.strip() else []
+    except Failed as error:
+        return ["content that could not be read: %s" % error], []
+    if not isinstance(found, list):
+        return ["content that could not be read: wipefs lists none"], []
+    return parse_wipefs(found)
+
+
+def parse_wipefs(signatures: List[Data]) -> Tuple[List[str], List[str]]:
+    """(uses, UUIDs of md arrays) of what `wipefs -J` lists."""
+    tables = ("gpt", "dos", "PMBR", "atari")
+    types = [str(one.get("type")) for one in signatures]
+    uses = [("partition table %s" if t in tables else "signature %s") % t for t in types]
+    members = [one for one in signatures if one.get("type") == "linux_raid_member"]
+    return uses, [str(one["uuid"]) for one in members if one.get("uuid")]
+
+
 def read_governor(node: Node, claim: Data) -> Data:
     values: Dict[str, int] = {}
     for name in node.names("/sys/devices/system/cpu"):
@@ -1032,19 +1170,11 @@ def hardware_disks(node: Node) -> Data:
         out = tool(node, [*argv[:-1], _LSBLK], 10)
     elif code != 0:
         raise Failed("lsblk: exit status %d: %s" % (code, shorten(err or out)))
-    return {"disks": parse_lsblk(_json("lsblk", out), _disk_ids(node))}
-
-
-def _disk_ids(node: Node) -> Dict[str, List[str]]:
-    ids: Dict[str, List[str]] = {}
-    folder = "/dev/disk/by-id"
-    for name in node.names(folder):
-        try:
-            target = os.readlink(node.at(folder + "/" + name))
-        except OSError:
-            continue
-        ids.setdefault(os.path.basename(target), []).append(name)
-    return ids
+    disks = parse_lsblk(_json("lsblk", out), _links(node, "/dev/disk/by-id"))
+    for disk in disks if node.disks_matter else []:
+        uses, disk["arrays"] = _signatures(node, disk["name"])
+        disk["in_use"] = list(dict.fromkeys(disk["in_use"] + _holders(node, disk["name"]) + uses))
+    return {"disks": disks}
 
 
 def parse_lsblk(report: Data, ids: Dict[str, List[str]]) -> List[Data]:
@@ -1085,7 +1215,7 @@ def _uses(entry: Data, top: bool = False) -> List[str]:
         uses.append("partition table %s" % entry["pttype"])
     if entry.get("fstype"):
         uses.append("signature %s" % entry["fstype"])
-    points = entry.get("mountpoints") or [entry.get("mountpoint")]
+    points = [*(entry.get("mountpoints") or []), entry.get("mountpoint")]
     uses += ["in use as swap" if p == "[SWAP]" else "mounted at %s" % p for p in points if p]
     for child in entry.get("children") or []:
         uses += _uses(child)
@@ -1189,6 +1319,8 @@ _ONE = {
     "sysctl": read_sysctl,
     "module": read_module,
     "kernel_argument": read_kernel_argument,
+    "array": read_array,
+    "filesystem": read_filesystem,
     "mount": read_mount,
     "governor": read_governor,
     "output": read_output,

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from nodeprep.errors import ReadingFailed
-from nodeprep.model.claim import Claim, File, Module, Mount, Output
+from nodeprep.model.claim import Claim, File, Filesystem, Module, Mount, Output
 from nodeprep.model.reading import NodeReading
 from nodeprep.probe import reader
 
@@ -26,6 +26,7 @@ from nodeprep.probe import reader
 _TOLD = {
     File: ("sha256", "secret"),
     Module: ("built",),
+    Filesystem: ("uuid", "array"),
     Mount: ("device",),
     Output: ("argv", "timeout_s"),
 }

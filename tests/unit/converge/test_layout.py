@@ -58,7 +58,7 @@ def test_each_node_gets_its_own_roles_and_claims(tmp_path: Path) -> None:
     hosts = read(layout.write(job(tmp_path)).selection)["all"]["hosts"]
     assert hosts["gpu1"]["nodeprep_roles"] == ["base", "nccl"]
     assert hosts["gpu1"]["claims_unmet"] == {"nccl": ["nccl/file:/etc/nccl.conf"]}
-    assert hosts["gpu2"] == {"nodeprep_roles": ["nccl"], "claims_unmet": {}}
+    assert hosts["gpu2"] == {"nodeprep_roles": ["nccl"], "claims_unmet": {}, "claims_disks": {}}
     assert "idle" not in hosts
 
 

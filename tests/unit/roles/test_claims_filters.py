@@ -245,19 +245,32 @@ NFS = {
 }
 
 
+LOCAL = "50 1 9:127 / /cache rw,noatime shared:9 - xfs /dev/md127 rw,attr2\n"
+
+
 class TestMounts:
+    def differing(self, claim: dict[str, Any], text: str, device: str = "/x") -> list[Any]:
+        found: list[Any] = call("mounts", [claim], text, [device])
+        return found
+
+    def test_a_uuid_is_resolved(self) -> None:
+        claim = {"name": "/cache", "device": "UUID=6f-1", "fstype": "xfs", "options": ["nofail"]}
+        assert call("mount_links", [claim, NFS]) == ["/dev/disk/by-uuid/6f-1", NFS["device"]]
+        assert self.differing(claim, LOCAL, "/dev/md127") == []
+        assert self.differing(claim, LOCAL, "/dev/sda") == [claim]
+
     def test_a_mount_as_claimed_is_left_alone(self) -> None:
-        assert call("mounts", [NFS], MOUNTINFO) == []
+        assert self.differing(NFS, MOUNTINFO) == []
 
     @pytest.mark.parametrize(
         "change",
         [{"device": "nas2:/x"}, {"fstype": "nfs"}, {"options": ["soft"]}, {"name": "/other"}],
     )
     def test_each_attribute_is_compared(self, change: dict[str, Any]) -> None:
-        assert call("mounts", [{**NFS, **change}], MOUNTINFO)
+        assert self.differing({**NFS, **change}, MOUNTINFO)
 
     def test_an_automount_alone_is_not_mounted(self) -> None:
-        assert call("mounts", [NFS], MOUNTINFO.splitlines()[0])
+        assert self.differing(NFS, MOUNTINFO.splitlines()[0])
 
     @pytest.mark.parametrize(
         ("path", "unit_name"),

@@ -1,0 +1,415 @@
+"""Runs on a node, as root: looks at its disks, or writes to them what was decided. Stands alone.
+
+    python3 -I - look                     prints what is there, as JSON
+    python3 -I - write '{"action": …}'    one step of `claims_disk_steps`; prints what was done
+
+Before it writes it looks again, by other ways than whoever decided (sysfs, the mount table, an
+exclusive open, open files), and refuses with exit status 3 whatever is not as it was decided. Disks
+are found by their names under /dev/disk/by-id. mdadm and mkfs.xfs are never forced: they refuse by
+themselves what carries something.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from typing import Any, Callable, Dict, List, NoReturn, Optional
+
+Data = Dict[str, Any]
+BY_ID = "/dev/disk/by-id/"
+TABLES = ("gpt", "dos", "PMBR", "atari")
+COLUMNS = "NAME,TYPE,SIZE,SERIAL,WWN,MODEL,TRAN,FSTYPE,UUID,PTTYPE,MOUNTPOINT"
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C",
+    "HOME": "/var/backups",  # wipefs keeps there what it erases
+}
+
+
+class Failed(Exception):
+    """A tool did not do its work; the text says which and why."""
+
+
+def refuse(why: str) -> NoReturn:
+    sys.stderr.write("refused, nothing was written: %s\n" % why)
+    sys.exit(3)
+
+
+def run(argv: List[str], timeout: float = 20) -> str:
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=ENVIRONMENT, timeout=timeout, check=False, universal_newlines=True,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failed("%s: %s" % (argv[0], error)) from None
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise Failed("%s: exit status %d: %s" % (argv[0], done.returncode, said))
+    return done.stdout
+
+
+def word(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(4096).strip()
+    except OSError:
+        return ""
+
+
+def names(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def links(folder: str) -> Dict[str, List[str]]:
+    """Names of the links in a folder, by the kernel's name of what they lead to."""
+    found: Dict[str, List[str]] = {}
+    for name in names(folder):
+        path = os.path.join(folder, name)
+        if os.path.islink(path):
+            found.setdefault(os.path.basename(os.readlink(path)), []).append(name)
+    return found
+
+
+# --- look ----------------------------------------------------------------------------------------
+
+
+def lsblk() -> List[Data]:
+    try:
+        text = run(["lsblk", "-J", "-b", "-o", COLUMNS + "S"])
+    except Failed as error:
+        if "unknown column" not in str(error):  # util-linux before 2.37
+            raise
+        text = run(["lsblk", "-J", "-b", "-o", COLUMNS])
+    found = json.loads(text)["blockdevices"]
+    if not isinstance(found, list):
+        raise Failed("lsblk: lists no block devices")
+    return found
+
+
+def signatures(device: str) -> List[Data]:
+    text = run(["wipefs", "--no-act", "-J", "/dev/" + device])
+    return list(json.loads(text)["signatures"]) if text.strip() else []
+
+
+def uses_of(device: str) -> List[str]:
+    """Holders and signatures of a device; what cannot be read counts as a use."""
+    uses = ["holder %s" % name for name in names("/sys/block/%s/holders" % device)]
+    try:
+        types = [str(one.get("type")) for one in signatures(device)]
+    except (Failed, ValueError, KeyError, TypeError, AttributeError) as error:
+        return [*uses, "content that could not be read: %s" % error]
+    return uses + [
+        ("partition table %s" if one in TABLES else "signature %s") % one for one in types
+    ]
+
+
+def parse(entries: List[Data], ids: Dict[str, List[str]]) -> List[Data]:
+    """Whole disks as lsblk tells of them, each with why it must not be written."""
+    disks = []
+    for entry in entries:
+        name, size = str(entry.get("name")), str(entry.get("size"))
+        passing = re.match(r"zram|ram|nbd|loop|fd", name)
+        if entry.get("type") != "disk" or passing or not size.isdigit() or not int(size):
+            continue
+        by_name = "nvme" if name.startswith("nvme") else "virtio" if name[:2] == "vd" else None
+        disk = {
+            "name": name,
+            "ids": ids.get(name, []),
+            "size_bytes": int(size),
+            "transport": entry.get("tran") or by_name,
+            "in_use": list(dict.fromkeys(_uses(entry, top=True))),
+            "arrays": [],
+        }
+        for key in ("serial", "wwn", "model"):
+            disk[key] = (entry.get(key) or "").strip() or None
+        disks.append(disk)
+    return disks
+
+
+def _uses(entry: Data, top: bool = False) -> List[str]:
+    uses = [] if top else ["%s %s" % (entry.get("type") or "holder", entry.get("name"))]
+    if top and entry.get("pttype"):
+        uses.append("partition table %s" % entry["pttype"])
+    if entry.get("fstype"):
+        uses.append("signature %s" % entry["fstype"])
+    points = [*(entry.get("mountpoints") or []), entry.get("mountpoint")]
+    uses += ["in use as swap" if p == "[SWAP]" else "mounted at %s" % p for p in points if p]
+    for child in entry.get("children") or []:
+        uses += _uses(child)
+    return uses
+
+
+def flat(entries: List[Data]) -> List[Data]:
+    found: Dict[str, Data] = {}
+    for entry in entries:
+        for one in [entry, *flat(entry.get("children") or [])]:
+            found.setdefault(str(one.get("name")), one)
+    return list(found.values())
+
+
+def md_uuid(device: str) -> str:
+    uuid = word("/sys/block/%s/md/uuid" % device)
+    for name in links(BY_ID).get(device, []):
+        if not uuid and name.startswith("md-uuid-"):
+            uuid = name[len("md-uuid-") :]
+    if not uuid:
+        told = run(["mdadm", "--detail", "--export", "/dev/" + device])
+        uuid = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)["MD_UUID"]
+    return digits(uuid)
+
+
+def digits(uuid: Optional[str]) -> str:
+    return (uuid or "").replace(":", "").replace("-", "").lower()
+
+
+def arrays() -> List[Data]:
+    known = links("/dev/md")
+    found = []
+    for device in names("/sys/block"):
+        folder = "/sys/block/%s/md/" % device
+        if not os.path.isdir(folder) or word(folder + "array_state") == "clear":
+            continue
+        found.append(
+            {
+                "device": device,
+                "uuid": md_uuid(device),
+                "names": known.get(device, []),
+                "level": word(folder + "level"),
+                "chunk_kib": int(word(folder + "chunk_size") or 0) // 1024,
+                "raid_disks": int(word(folder + "raid_disks") or 0),
+                "state": word(folder + "array_state"),
+                "degraded": int(word(folder + "degraded") or 0),
+                "in_use": uses_of(device),
+            }
+        )
+    return found
+
+
+def look() -> Data:
+    entries = lsblk()
+    ids = links(BY_ID)
+    disks = parse(entries, ids)
+    for disk in disks:
+        disk["in_use"] = list(dict.fromkeys(disk["in_use"] + uses_of(disk["name"])))
+        try:
+            disk["arrays"] = [
+                digits(one.get("uuid"))
+                for one in signatures(disk["name"])
+                if one.get("type") == "linux_raid_member" and one.get("uuid")
+            ]
+        except (Failed, ValueError, KeyError):
+            pass  # `in_use` says so
+    devices = [
+        {key: one.get(key) for key in ("name", "type", "fstype", "uuid")}
+        for one in flat(entries)
+        if one.get("uuid")
+    ]
+    return {"disks": disks, "arrays": arrays(), "devices": devices}
+
+
+# --- write ---------------------------------------------------------------------------------------
+
+
+def found(disk: Data) -> str:
+    """The kernel's name of the disk that was decided on; refused when something else is there."""
+    path = BY_ID + disk["id"]
+    if "/" in disk["id"] or not os.path.islink(path):
+        refuse("%s is not there" % path)
+    name = os.path.basename(os.path.realpath(path))
+    device = "/dev/" + name
+    if not os.path.isdir("/sys/block/" + name) or not stat.S_ISBLK(os.stat(device).st_mode):
+        refuse("%s leads to %s, which is no whole disk" % (path, device))
+    size = int(word("/sys/block/%s/size" % name) or 0) * 512
+    if size != disk["size_bytes"]:
+        refuse("%s is %d bytes, not %d" % (path, size, disk["size_bytes"]))
+    (entry,) = json.loads(run(["lsblk", "-J", "-d", "-o", "SERIAL,WWN", device]))["blockdevices"]
+    for key in ("serial", "wwn"):
+        now = (entry.get(key) or "").strip() or None
+        if now != disk.get(key):
+            refuse("%s has the %s %s, not %s" % (path, key, now, disk.get(key)))
+    if not disk.get("serial") and not disk.get("wwn"):
+        refuse("%s has neither serial nor WWN" % path)
+    return name
+
+
+def parts(name: str) -> List[str]:
+    folder = "/sys/block/" + name
+    return [one for one in names(folder) if os.path.exists("%s/%s/partition" % (folder, one))]
+
+
+def busy(name: str) -> str:
+    """Who uses a device or a part of it, whatever may be erased; empty: nobody."""
+    devices = [name, *parts(name)]
+    for one in devices:
+        folder = "/sys/block/%s/%s" % (name, "" if one == name else one)
+        held = names(os.path.join(folder, "holders"))
+        if held:
+            return "%s is part of %s" % (one, ", ".join(held))
+        number = word(os.path.join(folder, "dev"))
+        for line in open("/proc/self/mountinfo", encoding="utf-8", errors="replace"):
+            fields = line.split()
+            if fields[2] == number or "/dev/" + one in fields:
+                return "%s is mounted at %s" % (one, fields[4])
+        for line in open("/proc/swaps", encoding="utf-8", errors="replace"):
+            if line.split(" ")[0] == "/dev/" + one:
+                return "%s is swapped to" % one
+    return exclusively("/dev/" + name) or opened(devices)
+
+
+def exclusively(device: str) -> str:
+    """The kernel's own word for it: only one may hold a disk, whatever its mount table shows."""
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+    except OSError as error:
+        return "%s cannot be opened alone: %s" % (device, error.strerror)
+    return ""
+
+
+def opened(devices: List[str]) -> str:
+    paths = {"/dev/" + one for one in devices}
+    for link in glob.iglob("/proc/[0-9]*/fd/*"):
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue
+        if target in paths:
+            process = link.split("/")[2]
+            return "%s is open in process %s (%s)" % (
+                target, process, word("/proc/%s/comm" % process),
+            )  # fmt: skip
+    return ""
+
+
+def content(name: str) -> List[str]:
+    """What lies on a disk: signatures, tables, partitions."""
+    return ["partition %s" % one for one in parts(name)] + [
+        str(one.get("type")) for one in signatures(name)
+    ]
+
+
+def check(step: Data) -> List[str]:
+    """The kernel's names of the step's disks, every one of them fit to be written."""
+    chosen = [found(disk) for disk in step["disks"]]
+    if len(set(chosen)) != len(chosen):
+        refuse("two of the names lead to one disk: %s" % ", ".join(chosen))
+    for name, disk in zip(chosen, step["disks"]):  # noqa: B905
+        used = busy(name)
+        if used:
+            refuse(used)
+        lies = content(name)
+        listed = disk.get("serial") and disk["serial"] in (step.get("wipe") or [])
+        if lies and not listed:
+            refuse("%s (/dev/%s) carries %s" % (disk["id"], name, ", ".join(lies)))
+    return chosen
+
+
+def erase(name: str) -> None:
+    """What was listed under `wipe`. wipefs is not forced: it opens the disk alone, or fails."""
+    if not content(name):
+        return
+    for one in [*parts(name), name]:
+        run(["wipefs", "--all", "--backup", "/dev/" + one])
+    run(["blockdev", "--rereadpt", "/dev/" + name])
+    run(["udevadm", "settle", "--timeout=30"], 40)
+    left = content(name)
+    if left:
+        raise Failed("%s still carries %s" % (name, ", ".join(left)))
+
+
+def create(step: Data) -> str:
+    absent(step)
+    chosen = check(step)
+    for name in chosen:
+        erase(name)
+    device = "/dev/md/" + step["name"]
+    argv = ["mdadm", "--create", device, "--metadata=1.2", "--name=" + step["name"],
+            "--homehost=any", "--uuid=" + step["uuid"], "--level=%d" % step["level"]]  # fmt: skip
+    if step.get("chunk_kib"):
+        argv.append("--chunk=%d" % step["chunk_kib"])
+    if step["level"] == 5:
+        argv.append("--force")  # else it is made degraded and rebuilt, which would be no start
+    if step["level"] in (1, 5, 10):
+        argv.append("--bitmap=internal")
+    argv.append("--raid-devices=%d" % len(chosen))
+    run(argv + [BY_ID + disk["id"] for disk in step["disks"]], 120)
+    run(["udevadm", "settle", "--timeout=30"], 40)
+    if md_uuid(os.path.basename(os.path.realpath(device))) != digits(step["uuid"]):
+        raise Failed("%s was made and has another UUID" % device)
+    return "made %s (raid%d) of %s" % (device, step["level"], ", ".join(chosen))
+
+
+def absent(step: Data) -> None:
+    for one in arrays():
+        if one["uuid"] == digits(step["uuid"]) or step["name"] in one["names"]:
+            refuse("array %s runs already, as %s" % (step["name"], one["device"]))
+
+
+def assemble(step: Data) -> str:
+    """Start an array that lies on these disks already; writes no data."""
+    absent(step)
+    chosen = [found(disk) for disk in step["disks"]]
+    for name in chosen:
+        uuids = [digits(one.get("uuid")) for one in signatures(name)]
+        if digits(step["uuid"]) not in uuids:
+            refuse("%s is no member of %s" % (name, step["uuid"]))
+    devices = ["/dev/" + name for name in chosen]
+    device = "/dev/md/" + step["name"]
+    run(["mdadm", "--assemble", device, "--no-degraded", "--uuid=" + step["uuid"], *devices], 60)
+    run(["udevadm", "settle", "--timeout=30"], 40)
+    return "started %s of %s" % (device, ", ".join(chosen))
+
+
+def make_filesystem(step: Data) -> str:
+    for one in flat(lsblk()):
+        if digits(one.get("uuid")) == digits(step["uuid"]):
+            refuse("%s carries that UUID already" % one.get("name"))
+    if step.get("array"):
+        name = _array(step["array"])
+        used = busy(name) or ", ".join(content(name))
+        if used:
+            refuse("array %s (/dev/%s): %s" % (step["array"], name, used))
+    else:
+        (name,) = check(step)
+        erase(name)
+    run(["mkfs.xfs", "-q", "-m", "uuid=" + step["uuid"], "/dev/" + name], 300)
+    run(["udevadm", "settle", "--timeout=30"], 40)
+    return "made xfs on /dev/%s" % name
+
+
+def _array(wanted: str) -> str:
+    for one in arrays():
+        if wanted in one["names"]:
+            return str(one["device"])
+    refuse("array %s is not there" % wanted)
+
+
+ACTIONS: Dict[str, Callable[[Data], str]] = {
+    "create": create,
+    "assemble": assemble,
+    "format": make_filesystem,
+}
+
+
+def main(arguments: List[str]) -> None:
+    try:
+        if arguments[0] == "look":
+            print(json.dumps(look()))
+        else:
+            step = json.loads(arguments[1])
+            print(ACTIONS[step["action"]](step))
+    except (Failed, OSError, ValueError, KeyError) as error:
+        sys.stderr.write("%s: %s\n" % (type(error).__name__, error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
