@@ -149,7 +149,7 @@ def test_another_state_folders_lab_of_that_name_is_not_taken(
 def test_layers_under_running_nodes_are_known_to_be_in_use() -> None:
     racks.up(LAB, gpus=1, nas=0)
     spec = state.LabDir(LAB).load()
-    assert {Path(spec.base), Path(spec.sim)} <= image._mounted(image.cache_dir())
+    assert {Path(spec.base), Path(spec.sim)} <= image._running(image.cache_dir())
 
 
 def test_a_lab_that_is_not_there_is_said_to_be_so() -> None:

@@ -20,6 +20,9 @@ FILES = sorted(FOLDER.glob("*.yaml"))
 BOARDS = ("a100-sxm4-40g-x4", "a100-pcie-40g-x4", "a100-sxm4-80g-x8", "h100-sxm5-80g-x8")
 
 LAB = tuple(f"lab-{name}" for name in BOARDS)
+VM = ("lab-vm-a100-sxm4-40g-x4", "lab-vm-nas")
+# What QEMU's disks, CPUs and network owe; all else a virtual machine's profile has from the board.
+EMULATED = ("cpu.", "storage.", "nfs.", "network.")
 
 
 def document(name: str) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def profile(name: str) -> Profile:
 
 
 def test_the_four_boards_the_plain_server_and_the_lab_are_carried() -> None:
-    assert {*BOARDS, *LAB, "server", "lab-nas"} == {path.stem for path in FILES}
+    assert {*BOARDS, *LAB, *VM, "server", "lab-nas"} == {path.stem for path in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -171,6 +174,21 @@ def test_a_lab_node_lacks_a_kernel_of_its_own_and_says_why(name: str) -> None:
     answers = platform.model_dump(exclude={"why"}).values()
     assert not any(answers)
     assert "kernel" in platform.why
+
+
+def test_a_virtual_machine_has_the_gpus_and_the_gates_of_the_board() -> None:
+    real, emulated = document(BOARDS[0]), document(VM[0])
+    gpus = {k: v for k, v in emulated["parts"]["gpus"].items() if k != "pci_addresses"}
+    assert gpus == {k: v for k, v in real["parts"]["gpus"].items() if k != "pci_addresses"}
+    assert emulated["gates"].keys() == real["gates"].keys()
+    for name, gate in real["gates"].items():
+        assert emulated["gates"][name] == gate or name.startswith(EMULATED)
+
+
+@pytest.mark.parametrize("name", VM)
+def test_a_virtual_machine_lacks_nothing_but_cpu_frequencies(name: str) -> None:
+    platform = profile(name).platform.model_dump(exclude={"why", "cpufreq"})
+    assert all(platform.values())
 
 
 @pytest.mark.parametrize("name", BOARDS)

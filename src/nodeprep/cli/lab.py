@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -62,6 +62,9 @@ def up(
     gpus: Annotated[int, typer.Option(help="GPU nodes: gpu1, gpu2, ….")] = 3,
     nas: Annotated[int, typer.Option(help="Storage nodes: nas1, ….")] = 1,
     board: Annotated[str, typer.Option(help="Hardware of the GPU nodes.")] = "a100-sxm4-40g-x4",
+    tier: Annotated[
+        str, typer.Option(help="fast: containers. vm: virtual machines, slow and complete.")
+    ] = "fast",
     as_json: AsJson = False,
 ) -> None:
     """Start a rack and wait until its nodes answer. Nodes that run are left alone.
@@ -72,7 +75,11 @@ def up(
     """
     from nodeprep.lab import rack  # noqa: PLC0415
 
-    _show(rack.up(name, gpus=gpus, nas=nas, board=board, note=_say), as_json=as_json)
+    if tier not in ("fast", "vm"):
+        raise typer.BadParameter(f"--tier {tier}: fast or vm")
+    chosen: Literal["fast", "vm"] = "vm" if tier == "vm" else "fast"
+    up_now = rack.up(name, gpus=gpus, nas=nas, board=board, tier=chosen, note=_say)
+    _show(up_now, as_json=as_json)
     if not as_json:
         option = "" if name == "lab" else f" --name {name}"
         _say("Nodes are known by address and root password, as after renting:")

@@ -92,8 +92,7 @@ def _undo_file(lab: LabDir, one: NodeState, fault: str) -> Path:
 
 
 def _change_board(lab: LabDir, one: NodeState, fault: str, args: Mapping[str, str]) -> None:
-    root = lab.node(one.name) / "root"
-    before = node.read_board(root)
+    before = node.read_board(lab, one)
     try:
         after = board.CATALOGUE[fault].apply(before, **args)
     except ValueError as problem:
@@ -104,11 +103,11 @@ def _change_board(lab: LabDir, one: NodeState, fault: str, args: Mapping[str, st
         ) from None
     undo = patch.changes(before, after)
     shell.write_atomic(_undo_file(lab, one, fault), json.dumps(undo))
-    node.write_board(root, after)
+    node.write_board(lab, one, after)
 
 
 def _restore_board(lab: LabDir, one: NodeState, fault: str) -> None:
-    root = lab.node(one.name) / "root"
     file = _undo_file(lab, one, fault)
-    node.write_board(root, patch.undone(node.read_board(root), json.loads(file.read_text())))
+    restored = patch.undone(node.read_board(lab, one), json.loads(file.read_text()))
+    node.write_board(lab, one, restored)
     file.unlink()

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from nodeprep.errors import LabUnavailable, ToolFailure
-from nodeprep.lab import cgroups, recipe, shell, state
+from nodeprep.lab import cgroups, names, recipe, shell, state
 
 # Command -> the Debian or Ubuntu package that brings it.
 COMMANDS = {
@@ -28,25 +28,33 @@ COMMANDS = {
     "ssh-keygen": "openssh-client",
     "systemctl": "systemd",
 }
+# For virtual machines.
+VM_COMMANDS = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "mkfs.ext4": "e2fsprogs",
+    "unshare": "util-linux",
+}
 _INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 _INOTIFY_WANTED = 8192  # systemd takes some in each node; at 128, 20 of 50 nodes booted
 _NETNS = Path("/run/netns")
 
 
-def missing_packages() -> tuple[str, ...]:
-    """Debian or Ubuntu packages to install before a lab can run here."""
-    found = {package for tool, package in COMMANDS.items() if shutil.which(tool) is None}
+def missing_packages(tier: names.Tier = "fast") -> tuple[str, ...]:
+    """Debian or Ubuntu packages to install before a lab of this tier can run here."""
+    commands = COMMANDS | (VM_COMMANDS if tier == "vm" else {})
+    found = {package for tool, package in commands.items() if shutil.which(tool) is None}
     if not Path(recipe.KEYRING).is_file():
         found.add("debian-archive-keyring")
     return tuple(sorted(found))
 
 
-def check() -> None:
+def check(tier: names.Tier = "fast") -> None:
     """LabUnavailable, naming everything that this machine lacks."""
     lacks = []
     if os.geteuid() != 0:
         lacks.append("root (namespaces, mounts)")
-    packages = missing_packages()
+    packages = missing_packages(tier)
     if packages:
         lacks.append(f"packages {', '.join(packages)}")
     if not _overlay():

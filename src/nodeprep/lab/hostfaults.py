@@ -117,7 +117,7 @@ def _dns_back(lab: LabDir, one: NodeState, _args: Args) -> None:
 
 
 def _host_key_changed(lab: LabDir, one: NodeState, _args: Args) -> None:
-    node.new_host_keys(lab.node(one.name) / "root")
+    node.new_host_keys(lab, one)
     _script(lab, one, "systemctl restart ssh\n")
 
 

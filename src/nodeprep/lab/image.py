@@ -10,6 +10,7 @@ hardware stand-ins and NVIDIA's packages as the lab serves them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -83,17 +84,15 @@ def ensure(*, note: Callable[[str], None] = _silent, in_use: Iterable[Path] = ()
     with locked(cache / ".lock"):
         if not wanted.base.is_dir():
             note("building the node image (once; a minute or two)")
-            _build(wanted.base, build.base)
+            build_in(wanted.base, build.base)
         if not wanted.sim.is_dir():
             note("building the hardware stand-ins and their packages")
-            _build(wanted.sim, lambda folder: build.sim(folder, wanted.base))
-        for built in (wanted.base, wanted.sim):
-            os.utime(built)
-        _prune(cache, {wanted.base, wanted.sim, *in_use, *_mounted(cache)})
+            build_in(wanted.sim, lambda folder: build.sim(folder, wanted.base))
+        prune_kinds(("base-*", "sim-*"), {wanted.base, wanted.sim, *in_use})
     return wanted
 
 
-def _build(target: Path, fill: Callable[[Path], None]) -> None:
+def build_in(target: Path, fill: Callable[[Path], None]) -> None:
     """All or nothing: fill a folder of another name, then rename it."""
     for stale in target.parent.glob(".building-*"):
         remove_tree(stale)  # of a build that was killed; we hold the lock
@@ -106,14 +105,22 @@ def _build(target: Path, fill: Callable[[Path], None]) -> None:
         remove_tree(folder)
 
 
-def _mounted(cache: Path) -> set[Path]:
+def _running(cache: Path) -> set[Path]:
     """Layers under a running node, whichever lab's, from whatever state folder."""
-    mounts = Path("/proc/self/mountinfo").read_text()
-    return {path for path in cache.iterdir() if f"{path}/" in mounts}
+    used = Path("/proc/self/mountinfo").read_text()
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            used += file.read_text(errors="replace")
+    return {path for path in cache.iterdir() if f"{path}/" in used}
 
 
-def _prune(cache: Path, keep: set[Path]) -> None:
-    for kind in ("base-*", "sim-*"):
+def prune_kinds(kinds: Iterable[str], keep: set[Path]) -> None:
+    """Of each kind of layer keep the newest few, and whatever is in use."""
+    cache = cache_dir()
+    keep = {*keep, *_running(cache)}
+    for path in keep:
+        os.utime(path)
+    for kind in kinds:
         newest = sorted(cache.glob(kind), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in newest[_KEPT:]:
             if old not in keep:

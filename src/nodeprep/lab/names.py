@@ -14,6 +14,8 @@ from pydantic import Field
 from nodeprep.errors import BadInput
 from nodeprep.model.base import Frozen
 
+# Containers that share this machine's kernel, or virtual machines with one of their own.
+Tier = Literal["fast", "vm"]
 DEFAULT_LAB = "lab"
 SSH_PORT = 2222
 MAX_GPU_NODES = 180

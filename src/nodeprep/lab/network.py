@@ -56,6 +56,16 @@ def make_node(lab: str, node: names.NodeName) -> None:
         raise
 
 
+def make_port(lab: str, node: names.NodeName, queues: int) -> None:
+    """The port of a virtual machine: a tap with so many queues, plugged into the bridge."""
+    top = names.lab_netns(lab)
+    if _has_link(top, str(node)):
+        return
+    run(["ip", "-n", top, "tuntap", "add", str(node), "mode", "tap",
+         *(["multi_queue"] if queues > 1 else [])])  # fmt: skip
+    run(["ip", "-n", top, "link", "set", str(node), "master", _BRIDGE, "up"])
+
+
 def remove(lab: str) -> None:
     """Every namespace of the lab. Cables first: a namespace dies late, its names must not."""
     found = namespaces_of(lab)

@@ -1,177 +1,81 @@
-"""One lab node: its root (an overlay over the image), its start, its end, and commands in it."""
+"""One lab node, whatever it is made of: a container (fast tier) or a virtual machine (vm tier)."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import secrets
-import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from subprocess import CompletedProcess
+from typing import Any, Protocol
 
 from nodeprep.errors import ToolFailure
-from nodeprep.lab import cgroups, names, network, processes, shell, state
-from nodeprep.lab.sim import board as boards
+from nodeprep.lab import container, state, vm
 from nodeprep.lab.state import LabDir, LabState, NodeState
 
-BOARD = "var/lib/nodeprep-sim/board.json"
-_NSPAWN = Path("/run/systemd/nspawn")
-_REBOOT = 133  # systemd-nspawn's exit status when the node asked for a reboot
-_KEY_TYPES = ("ed25519", "ecdsa")  # an RSA key costs a third of a second, and nobody prefers it
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_ENV = {
-    # Each node sees a pure cgroup v2, as on Ubuntu 22.04, whatever this machine has.
-    "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
-    # net.* sysctls belong to the node's own namespace: writable.
-    "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
-    # Nobody else starts these roots, and a lock file would stay behind.
-    "SYSTEMD_NSPAWN_LOCK": "0",
-}
-# The clock and the disks are this machine's own: nodes may touch neither. NET_ADMIN is what
-# systemd-networkd needs, and nspawn withholds it for a namespace that it did not make.
-_GRANTED = "CAP_NET_ADMIN,CAP_IPC_LOCK"
-_DENIED = "CAP_MKNOD,CAP_SYS_TIME"
-_LESSER = "-mknod,-sys_time,-sys_module,-sys_rawio,-syslog"
+BOARD = "/var/lib/nodeprep-sim/board.json"
+
+
+class _Tier(Protocol):
+    """What both modules offer."""
+
+    def make(self, lab: LabDir, spec: LabState, node: NodeState) -> None: ...
+    def start(self, lab: LabDir, spec: LabState, node: NodeState) -> None: ...
+    def running(self, lab: LabDir, node: NodeState) -> bool: ...
+    def stop(self, lab: LabDir, node: NodeState) -> None: ...
+    def wipe(self, lab: LabDir, node: NodeState) -> None: ...
+    def new_host_keys(self, lab: LabDir, node: NodeState) -> None: ...
+    def read_board(self, lab: LabDir, node: NodeState) -> dict[str, Any]: ...
+    def write_board(self, lab: LabDir, node: NodeState, board: Mapping[str, Any]) -> None: ...
+    def attach(self, lab: LabDir, node: NodeState, argv: Sequence[str]) -> int: ...
+    def run(
+        self, lab: LabDir, node: NodeState, argv: Sequence[str], text: str, timeout_s: float
+    ) -> CompletedProcess[str]: ...
+
+
+def _tier(node: NodeState) -> _Tier:
+    return vm if node.tier == "vm" else container
 
 
 def make(lab: LabDir, spec: LabState, node: NodeState) -> None:
-    """A fresh root, mounted. Does nothing for a node that has one already."""
-    folder = lab.node(node.name)
-    root = folder / "root"
-    if not (folder / "ready").exists():
-        shell.remove_tree(folder)
-        for part in ("upper", "work", "root"):
-            (folder / part).mkdir(parents=True)
-        _mount(spec, folder)
-        _personalise(root, lab, node)
-        (folder / "ready").touch()
-    elif not root.is_mount():
-        _mount(spec, folder)
+    """A fresh node, not started. Does nothing for one that is there already."""
+    _tier(node).make(lab, spec, node)
 
 
-def _mount(spec: LabState, folder: Path) -> None:
-    lower = ":".join(str(Path(layer) / "root") for layer in (spec.sim, spec.base))
-    options = f"lowerdir={lower},upperdir={folder / 'upper'},workdir={folder / 'work'}"
-    shell.run(["mount", "-t", "overlay", "overlay", "-o", options, folder / "root"])
-
-
-def _personalise(root: Path, lab: LabDir, node: NodeState) -> None:
-    """What is this node's alone: name, address, host keys, root password, board."""
-    name = str(node.name)
-    (root / "etc/hostname").write_text(f"{name}\n")
-    (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {name}\n")
-    (root / "etc/machine-id").write_text(secrets.token_hex(16) + "\n")
-    network_file = root / "etc/systemd/network/10-provider.network"
-    address = f"Address={node.name.address}/{names.PREFIX_LENGTH}\n"
-    network_file.write_text(network_file.read_text() + address)
-    new_host_keys(root)
-    shell.run(["chroot", root, "chpasswd"], text=f"root:{lab.password()}\n")
-    write_board(root, boards.new(node.board, seed=name))
-
-
-def new_host_keys(root: Path) -> None:
-    """Other SSH host keys than before, as another machine would have."""
-    for key in (root / "etc/ssh").glob("ssh_host_*"):
-        key.unlink()
-    for kind in _KEY_TYPES:
-        file = root / f"etc/ssh/ssh_host_{kind}_key"
-        common = ["ssh-keygen", "-q", "-N", "", "-C", "root@server"]
-        shell.run([*common, "-t", kind, "-f", file])
-
-
-def read_board(root: Path) -> dict[str, Any]:
-    board: dict[str, Any] = json.loads((root / BOARD).read_text())
-    return board
-
-
-def write_board(root: Path, board: Mapping[str, Any]) -> None:
-    shell.write_atomic(root / BOARD, json.dumps(board, indent=1) + "\n")
-
-
-def start(lab: LabDir, node: NodeState) -> None:
+def start(lab: LabDir, spec: LabState, node: NodeState) -> None:
     """Boot a node, unless it runs. A reboot inside it starts it again; a poweroff does not."""
-    if running(lab, node):
-        return
-    name = str(node.name)
-    folder = lab.node(node.name)
-    netns = names.node_netns(lab.name, node.name)
-    nspawn = [
-        "systemd-nspawn",
-        "--quiet",
-        f"--directory={folder / 'root'}",
-        "--boot",
-        "--register=no",
-        "--keep-unit",
-        f"--machine={netns}",
-        f"--hostname={name}",
-        f"--network-namespace-path={network.path_of(netns)}",
-        f"--capability={_GRANTED}",
-        f"--drop-capability={_DENIED}",
-        "--resolv-conf=off",
-        "--timezone=off",
-        "--link-journal=no",
-        "--console=passive",
-    ]
-    groups = cgroups.make(lab.name, name)
-    joins = "".join(f"echo $$ > {group}/cgroup.procs; " for group in groups)
-    settings = (f"{key}={value}" for key, value in _ENV.items())
-    again = f'while :; do sh -c \'{joins}exec "$@"\' sh "$@"; [ $? = {_REBOOT} ] || exit; done'
-    processes.spawn(
-        ["env", *settings, "sh", "-c", again, "sh", *nspawn],
-        record=lab.pid(name),
-        log=folder / "console.log",
-        cgroups=cgroups.make(lab.name, cgroups.SERVICES),
-    )
+    if not running(lab, node):
+        _tier(node).start(lab, spec, node)
 
 
 def running(lab: LabDir, node: NodeState) -> bool:
-    """Whether its starter lives (a node that reboots is running)."""
-    return processes.load(lab.pid(str(node.name))) is not None
+    """Whether it has power (a node that reboots is running)."""
+    return _tier(node).running(lab, node)
 
 
 def stop(lab: LabDir, node: NodeState) -> None:
-    """Pull the plug: the starter first, so that it does not start the node again."""
-    record = lab.pid(str(node.name))
-    if starter := processes.load(record):
-        processes.kill([starter])
-    cgroups.kill(lab.name, str(node.name))
-    record.unlink(missing_ok=True)
-
-
-def forget(lab: LabDir) -> None:
-    """Remove the (empty) folders that systemd-nspawn makes per machine and leaves."""
-    for folder in _NSPAWN.glob(f"*/{names.lab_netns(lab.name)}-*"):
-        shell.remove_tree(folder)
+    """Pull the plug."""
+    _tier(node).stop(lab, node)
 
 
 def wipe(lab: LabDir, node: NodeState) -> None:
     """Throw away everything that was ever written on a (stopped) node."""
-    shell.remove_tree(lab.node(node.name))
+    _tier(node).wipe(lab, node)
 
 
-def leader(lab: LabDir, node: NodeState) -> int:
-    """The pid, on this machine, of the node's systemd."""
-    for pid in sorted(cgroups.members(lab.name, str(node.name))):
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("NSpid:") and line.split()[2:] == ["1"]:
-                    return pid
-    raise ToolFailure(
-        f"{node.name} is not running", hint=f"start it: nodeprep lab up --name {lab.name}"
-    )
+def new_host_keys(lab: LabDir, node: NodeState) -> None:
+    """Other SSH host keys than before, as another machine would have."""
+    _tier(node).new_host_keys(lab, node)
 
 
-def command(lab: LabDir, node: NodeState, argv: Sequence[str]) -> list[str]:
-    """The argument list that runs `argv` as root inside a node, in a clean environment."""
-    groups = cgroups.make(lab.name, f"{node.name}/payload/exec")
-    joins = "".join(f"echo $$ > {group}/cgroup.procs; " for group in groups)
-    spaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup"]
-    enter = ["nsenter", f"--target={leader(lab, node)}", *spaces, "--wdns=/root", "--"]
-    # No more power than the node's own root has.
-    lesser = ["setpriv", f"--bounding-set={_LESSER}"]
-    clean = ["env", "-i", f"PATH={_PATH}", "HOME=/root", "LANG=C.UTF-8", "TERM=dumb"]
-    return ["sh", "-c", f'{joins}exec "$@"', "sh", *enter, *lesser, *clean, *argv]
+def read_board(lab: LabDir, node: NodeState) -> dict[str, Any]:
+    return _tier(node).read_board(lab, node)
+
+
+def write_board(lab: LabDir, node: NodeState, board: Mapping[str, Any]) -> None:
+    _tier(node).write_board(lab, node, board)
+
+
+def attach(lab: LabDir, node: NodeState, argv: Sequence[str]) -> int:
+    """Run a command in a node with this process's own output. Returns its exit status."""
+    return _tier(node).attach(lab, node, argv)
 
 
 def execute(
@@ -182,20 +86,9 @@ def execute(
     text: str = "",
     check: bool = True,
     timeout_s: float = 120,
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a node and bring back what it printed."""
-    try:
-        done = subprocess.run(
-            command(lab, node, argv),
-            input=text,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ToolFailure(f"{node.name}: `{argv[0]}` took more than {timeout_s:.0f} s") from None
+) -> CompletedProcess[str]:
+    """Run a command as root in a node, not through SSH, and bring back what it printed."""
+    done = _tier(node).run(lab, node, argv, text, timeout_s)
     if check and done.returncode != 0:
         tail = (done.stderr or done.stdout).strip()[-500:]
         raise ToolFailure(f"{node.name}: `{' '.join(argv[:4])}` failed: {tail}")

@@ -15,6 +15,8 @@ from nodeprep import resources
 from nodeprep.errors import BadInput, ToolFailure
 from nodeprep.lab import (
     cgroups,
+    container,
+    disk,
     host,
     hostfaults,
     image,
@@ -78,35 +80,50 @@ def up(
     gpus: int = 3,
     nas: int = 1,
     board: str = sitefile.DEFAULT_BOARD,
+    tier: names.Tier = "fast",
     note: Note = _silent,
 ) -> LabStatus:
     """Bring a lab up and wait until every node's sshd answers. Nodes that run are left alone.
 
-    A lab that is larger than asked for keeps its nodes. LabUnavailable where it cannot run.
+    A lab that is larger than asked for keeps its nodes; those that are new are of `tier`.
+    LabUnavailable where it cannot run.
     """
     wanted = names.rack_nodes(gpus, nas)
+    _check_tier(tier, board)
     if board not in models.MODELS:
         known = ", ".join(sorted(models.MODELS))
         raise BadInput(f"no board is called {board!r}; there are {known}")
     lab = LabDir(name)
-    host.check()
+    host.check(tier)
     built = _image(lab, note)
     with _alone():
         host.borrow()
-        spec = _specify(lab, built, wanted, board)
+        spec = _specify(lab, built, wanted, board, tier)
+        if not spec.warm and any(one.tier == "vm" for one in spec.nodes):
+            spec = spec.model_copy(
+                update={"warm": str(disk.ensure(built, note=note, in_use=_warm_ones()))}
+            )
         lab.save(spec)
         lab.password()
         network.make_lab(name)
         for one in spec.nodes:
-            network.make_node(name, one.name)
             node.make(lab, spec, one)
         servers.start(lab, spec)
         note(f"starting {len(spec.nodes)} nodes")
         for one in spec.nodes:
-            node.start(lab, one)
+            node.start(lab, spec, one)
         servers.refresh(lab, spec)
     wait_ready(lab, spec)
     return status(name)
+
+
+def _check_tier(tier: names.Tier, board: str) -> None:
+    """BadInput for a board that has no profile for virtual machines."""
+    if tier == "vm" and board != sitefile.DEFAULT_BOARD:
+        raise BadInput(
+            f"virtual machines come with the board {sitefile.DEFAULT_BOARD}, not {board}",
+            hint="the fast tier has the others",
+        )
 
 
 def _image(lab: LabDir, note: Note) -> image.Image:
@@ -126,8 +143,17 @@ def _image(lab: LabDir, note: Note) -> image.Image:
     return found
 
 
+def _warm_ones() -> list[Path]:
+    """The warm machines that any lab's virtual machines have under them."""
+    return [Path(lab.warm) for lab in state.all_labs() if lab.warm]
+
+
 def _specify(
-    lab: LabDir, built: image.Image, wanted: Iterable[names.NodeName], board: str
+    lab: LabDir,
+    built: image.Image,
+    wanted: Iterable[names.NodeName],
+    board: str,
+    tier: names.Tier,
 ) -> LabState:
     """The lab's state: as it was, with the nodes that are new."""
     if lab.exists():
@@ -145,7 +171,7 @@ def _specify(
     for name in wanted:
         if name not in have:
             model = sitefile.NAS_BOARD if name.kind == "nas" else board
-            spec = spec.with_node(NodeState(name=name, board=model))
+            spec = spec.with_node(NodeState(name=name, board=model, tier=tier))
     return spec
 
 
@@ -226,7 +252,7 @@ def _take_down(lab: LabDir) -> None:
     cgroups.kill(lab.name)
     cgroups.remove(lab.name)
     network.remove(lab.name)
-    node.forget(lab)
+    container.forget(lab)
     shell.remove_tree(lab.path)
     if resources.site_dir(lab.name).is_dir():
         shutil.rmtree(resources.site_dir(lab.name))
@@ -244,7 +270,7 @@ def reset(name: str, nodes: Sequence[str] = ()) -> LabStatus:
             hostfaults.mend_cable(lab, one)
             fresh = one.model_copy(update={"faults": {}})
             node.make(lab, spec, fresh)
-            node.start(lab, fresh)
+            node.start(lab, spec, fresh)
             spec = spec.with_node(fresh)
             lab.save(spec)
         servers.refresh(lab, spec)
@@ -263,7 +289,7 @@ def execute(
 def attach(name: str, node_name: str, argv: Sequence[str]) -> int:
     """The same with this process's own input and output. Returns the exit status."""
     lab, one = node.find(name, node_name)
-    return subprocess.run(node.command(lab, one, argv), check=False).returncode
+    return node.attach(lab, one, argv)
 
 
 def password(name: str = names.DEFAULT_LAB) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from nodeprep import resources
 from nodeprep.lab import names, recipe
 from nodeprep.lab.names import NodeName
-from nodeprep.lab.state import LabState
+from nodeprep.lab.state import LabState, NodeState
 
 DEFAULT_BOARD = "a100-sxm4-40g-x4"
 NAS_BOARD = "nas"
@@ -68,8 +68,8 @@ _HOST = """\
 """
 
 
-# What the lab's nodes cannot mount, since they share the machine's kernel: the role writes its
-# files, and the mount itself is not applicable, as the profile says.
+# Containers share the machine's kernel and cannot mount it: the role writes its files, and the
+# mount itself is not applicable, as the profile says. Virtual machines do.
 _TRAINING_DATA = """\
         nfs_client_mounts:
           - path: /data/training
@@ -79,13 +79,20 @@ _TRAINING_DATA = """\
 
 def default() -> str:
     """The inventory of the lab that `nodeprep lab up` starts: three GPU nodes and a NAS."""
-    return text(names.DEFAULT_LAB, 0, [(node, _board(node)) for node in names.rack_nodes(3, 1)])
+    nodes = [(node, f"lab-{_board(node)}") for node in names.rack_nodes(3, 1)]
+    return text(names.DEFAULT_LAB, 0, nodes)
 
 
 def of(spec: LabState) -> str:
     """The inventory of a lab as it stands."""
     site = str(resources.site_dir(spec.name)).replace(f"{Path.home()}/", "~/", 1)
-    return text(spec.name, spec.index, [(n.name, n.board) for n in spec.nodes], site=site)
+    nodes = [(one.name, profile(one)) for one in spec.nodes]
+    return text(spec.name, spec.index, nodes, site=site)
+
+
+def profile(node: NodeState) -> str:
+    """The hardware class that a node belongs to."""
+    return f"lab-{'vm-' if node.tier == 'vm' else ''}{node.board}"
 
 
 def _board(node: NodeName) -> str:
@@ -93,7 +100,7 @@ def _board(node: NodeName) -> str:
 
 
 def text(lab: str, index: int, nodes: Iterable[tuple[NodeName, str]], *, site: str = "") -> str:
-    """An inventory for the nodes of lab number `index`, with their boards.
+    """An inventory for the nodes of lab number `index`, with their profiles.
 
     `site`: where the site's state lies, when not in the usual place.
     """
@@ -120,16 +127,16 @@ def text(lab: str, index: int, nodes: Iterable[tuple[NodeName, str]], *, site: s
 
 
 def _group(group: str, nodes: list[tuple[NodeName, str]], index: int, variables: str) -> str:
-    """A group; where its nodes are of unlike boards, each names its own profile."""
+    """A group; where its nodes are of unlike profiles, each names its own."""
     if not nodes:
         return ""
-    boards = {board for _, board in nodes}
-    alike = len(boards) == 1
+    profiles = {profile for _, profile in nodes}
+    alike = len(profiles) == 1
     hosts = "".join(
         _HOST.format(name=node, forwarded=node.forwarded(index), address=node.address)
-        + ("" if alike else f"          nodeprep_profile: lab-{board}\n")
-        for node, board in nodes
+        + ("" if alike else f"          nodeprep_profile: {profile}\n")
+        for node, profile in nodes
     )
-    profile = f"        nodeprep_profile: lab-{boards.pop()}\n" if alike else ""
-    shared = f"      vars:\n{profile}{variables}" if profile or variables else ""
+    common = f"        nodeprep_profile: {profiles.pop()}\n" if alike else ""
+    shared = f"      vars:\n{common}{variables}" if common or variables else ""
     return f"    {group}:\n      hosts:\n{hosts}{shared}"

@@ -24,6 +24,7 @@ class NodeState(Frozen):
 
     name: names.NodeName
     board: str
+    tier: names.Tier = "fast"
     faults: dict[str, dict[str, str]] = {}
 
 
@@ -32,6 +33,7 @@ class LabState(Frozen):
     index: int
     base: str  # the image's two layers, as paths
     sim: str
+    warm: str = ""  # the machine that virtual machines start from; empty: there are none
     nodes: tuple[NodeState, ...] = ()
 
     def node(self, name: str) -> NodeState:
