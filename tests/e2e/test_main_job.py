@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import Rack
+from tests.site import Site, unmet
 
 from nodeprep.resources import site_dir
 
@@ -24,47 +25,6 @@ pytestmark = pytest.mark.lab
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
 GPU_NODES = ["gpu1", "gpu2", "gpu3"]
-
-
-class Site:
-    """The command line on the rack's inventory, with a state folder of its own."""
-
-    def __init__(self, rack: Rack, folder: Path) -> None:
-        self.rack = rack
-        self.inventory = rack.inventory(folder / "inventory")
-        self.environment = {
-            **os.environ,
-            "NODEPREP_BOOTSTRAP_PASSWORD": rack.password,
-            "NO_COLOR": "1",
-            "COLUMNS": "200",
-        }
-
-    def command(self, verb: str, *more: str) -> list[str]:
-        return [str(BIN / "nodeprep"), verb, str(self.inventory), *more]
-
-    def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(verb, *more),
-            env=self.environment, capture_output=True, text=True, check=False, timeout=900,
-        )  # fmt: skip
-
-    def document(self, verb: str, *more: str) -> tuple[int, dict[str, Any]]:
-        """Exit code, and the nodes of the JSON document by name."""
-        done = self.run(verb, "--json", *more)
-        assert done.stdout, done.stderr
-        return done.returncode, {n["name"]: n for n in json.loads(done.stdout)["nodes"]}
-
-    def ansible(self, *more: str) -> str:
-        done = subprocess.run(
-            [BIN / "ansible-playbook", "-i", self.inventory, "playbooks/provision.yml", *more],
-            cwd=ROOT, env=self.environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-def unmet(node: dict[str, Any]) -> set[str]:
-    return {v["claim"] for v in node["verdicts"] if v["verdict"] in ("fail", "unknown")}
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 LOCK_WAIT_S = 300
 _RELOAD_S = 10  # how long sshd may be away while it reloads
 _USER = re.compile(r"^[a-z_][a-z0-9_-]{0,31}$")
-_PACKAGES = ("python3", "sudo", "python3-apt")
+# What nodeprep and Ansible need to work at all, and what the reader asks of the hardware: a node is
+# compared with what was rented before anything else is done to it.
+_PACKAGES = ("python3", "sudo", "python3-apt", "dmidecode", "ethtool", "pciutils")
 # What a node's tools say when a step fails -> what it means, what to do.
 _CAUSES = (
     (r"No space left on device|enough free space", "its disk is full", "make room on it"),

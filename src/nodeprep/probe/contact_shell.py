@@ -21,6 +21,9 @@ user=$1 blob=$2 sudoers=$3
 echo {GREETING}
 command -v python3 >/dev/null && echo python3
 command -v sudo >/dev/null && echo sudo
+command -v dmidecode >/dev/null && echo dmidecode
+command -v ethtool >/dev/null && echo ethtool
+command -v lspci >/dev/null && echo pciutils
 [ "$(dpkg-query -W -f '${{db:Status-Status}}' python3-apt 2>/dev/null)" = installed ] &&
   echo python3-apt
 if id -u "$user" >/dev/null 2>&1; then

@@ -43,7 +43,7 @@ class Pretended:
     """A node: what it has, whom it lets in, and everything that was done to it, in order."""
 
     password: str = "right"
-    has: set[str] = field(default_factory=lambda: {"python3", "sudo", "python3-apt"})
+    has: set[str] = field(default_factory=lambda: set(contact._PACKAGES))
     files: dict[str, str] = field(default_factory=dict)
     root_has_key: bool = False
     sudo_works: bool = True
@@ -234,6 +234,7 @@ def test_a_fresh_node_goes_through_every_step_in_order(make: Contact) -> None:
     assert done["host_key"] == "SHA256:abc"
     assert done["changed"] == [
         "package python3", "package sudo", "package python3-apt",
+        "package dmidecode", "package ethtool", "package pciutils",
         "key ops", "sudoers ops", "user ops", f"file {DOOR}",
     ]  # fmt: skip
 

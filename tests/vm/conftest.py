@@ -1,0 +1,78 @@
+"""Virtual machines: one GPU node and a NAS, brought up once and provisioned once.
+
+NODEPREP_TEST_VM_LAB=name uses a lab that is up already, as it stands, and leaves it up. Everything is
+emulated, so a step that takes a second on a real node takes ten here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.conftest import Rack
+from tests.site import Site
+
+from nodeprep.errors import LabUnavailable
+from nodeprep.lab import rack as racks
+
+VM_LAB = "testvm"
+_REBOOT_TIMEOUT_S = 600
+
+
+@pytest.fixture(scope="session")
+def vms() -> Iterator[Rack]:
+    running = os.environ.get("NODEPREP_TEST_VM_LAB")
+    if running:
+        yield Rack(running)
+        return
+    try:
+        racks.down(VM_LAB)  # of a session that was killed
+        racks.up(VM_LAB, gpus=1, nas=1, tier="vm")
+    except LabUnavailable as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"virtual machines cannot start: {reason}")
+        pytest.skip(f"virtual machines cannot start: {reason}")
+    try:
+        yield Rack(VM_LAB)
+    finally:
+        racks.down(VM_LAB)
+
+
+@pytest.fixture(scope="session")
+def site(vms: Rack, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(vms, tmp_path_factory.mktemp("vm-site"))
+
+
+@pytest.fixture(scope="session")
+def provisioned(site: Site) -> Site:
+    """The site after `nodeprep provision --yes`: every node joined."""
+    code, nodes = site.document("provision", "--yes")
+    why = {name: node["fault"] or node["why"] for name, node in nodes.items()}
+    assert code == 0, why
+    assert {node["state"] for node in nodes.values()} == {"joined"}, why
+    return site
+
+
+def boot_id(rack: Rack, node: str) -> str:
+    return rack.run(node, "cat", "/proc/sys/kernel/random/boot_id").strip()
+
+
+def reboot(rack: Rack, node: str) -> float:
+    """Reboot a node from within; seconds until it answers again and has finished to boot."""
+    before, started = boot_id(rack, node), time.monotonic()
+    rack.execute(node, ["systemd-run", "--on-active=1", "systemctl", "reboot"])
+    return _until_up(rack, node, before, started)
+
+
+def _until_up(rack: Rack, node: str, before: str, started: float) -> float:
+    while time.monotonic() - started < _REBOOT_TIMEOUT_S:
+        time.sleep(2)
+        try:
+            if boot_id(rack, node) != before:
+                rack.execute(node, ["systemctl", "is-system-running", "--wait"])
+                return time.monotonic() - started
+        except Exception:  # it is on its way
+            continue
+    raise AssertionError(f"{node} did not come back within {_REBOOT_TIMEOUT_S} s")

@@ -1,0 +1,64 @@
+"""From a root password to the cluster on machines with a kernel of their own.
+
+The tests are one story, in order: each starts where the one before it ended.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.site import Site, unmet
+from tests.vm.conftest import boot_id, reboot
+
+pytestmark = pytest.mark.vm
+
+
+def test_the_plan_tells_of_the_reboot_and_of_the_disks(site: Site) -> None:
+    code, nodes = site.document("plan", "--limit", "gpu1")
+    plan = nodes["gpu1"]["plan"]
+    assert code == 0, nodes["gpu1"]["fault"]
+    assert plan["reboot"]
+    assert any("NVME-GPU1-1" in disk for disk in plan["disks"])
+    assert not any("NVME-GPU1-3" in disk or "NVME-GPU1-4" in disk for disk in plan["disks"])
+
+
+def test_provision_reboots_once_and_takes_every_node_in(site: Site) -> None:
+    before = boot_id(site.rack, "gpu1")
+    code, nodes = site.document("provision", "--yes")
+    why = {name: node["fault"] or node["why"] for name, node in nodes.items()}
+    assert code == 0, why
+    assert {node["state"] for node in nodes.values()} == {"joined"}, why
+    boots = site.rack.run("gpu1", "journalctl", "--list-boots", "--no-pager")
+    assert boot_id(site.rack, "gpu1") != before
+    assert len(boots.strip().splitlines()) <= 2, boots
+
+
+def test_then_there_is_no_drift(provisioned: Site) -> None:
+    code, nodes = provisioned.document("drift")
+    assert [unmet(node) for node in nodes.values()] == [set()] * len(nodes)
+    assert code == 0
+
+
+def test_the_nas_is_mounted(provisioned: Site) -> None:
+    rack = provisioned.rack
+    assert len(rack.run("gpu1", "cat", "/data/training/shard-0000", check=False)) > 0
+    assert "nconnect=" in rack.run("gpu1", "grep", "/data/training", "/proc/self/mountinfo")
+
+
+def test_a_reboot_changes_nothing(provisioned: Site) -> None:
+    reboot(provisioned.rack, "gpu1")
+    code, nodes = provisioned.document("drift", "--limit", "gpu1")
+    assert unmet(nodes["gpu1"]) == set()
+    assert code == 0
+
+
+def test_a_dead_nas_hangs_neither_a_boot_nor_the_reader(provisioned: Site) -> None:
+    rack = provisioned.rack
+    normal = reboot(rack, "gpu1")
+    rack.execute("nas1", ["poweroff"])
+    late = reboot(rack, "gpu1")
+    assert late < normal + 30 + 0.5 * normal  # the emulation's own spread
+    code, nodes = provisioned.document("drift", "--limit", "gpu1")
+    assert code == 2
+    assert {c for c in unmet(nodes["gpu1"]) if "/mount:" in c} == {
+        "nfs_client/mount:/data/training"
+    }
