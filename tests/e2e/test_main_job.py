@@ -5,15 +5,12 @@ The tests of a class are one story, in order: each starts where the one before i
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.conftest import Rack

@@ -1,7 +1,7 @@
 """Virtual machines: one GPU node and a NAS, brought up once and provisioned once.
 
-NODEPREP_TEST_VM_LAB=name uses a lab that is up already, as it stands, and leaves it up. Everything is
-emulated, so a step that takes a second on a real node takes ten here.
+NODEPREP_TEST_VM_LAB=name uses a lab that is up already, as it stands, and leaves it up. Everything
+is emulated, so a step that takes a second on a real node takes ten here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Rack
 from tests.site import Site
 
-from nodeprep.errors import LabUnavailable
+from nodeprep.errors import LabUnavailable, NodeprepError
 from nodeprep.lab import rack as racks
 
 VM_LAB = "testvm"
@@ -73,6 +73,6 @@ def _until_up(rack: Rack, node: str, before: str, started: float) -> float:
             if boot_id(rack, node) != before:
                 rack.execute(node, ["systemctl", "is-system-running", "--wait"])
                 return time.monotonic() - started
-        except Exception:  # it is on its way
+        except (NodeprepError, AssertionError):  # it is on its way
             continue
     raise AssertionError(f"{node} did not come back within {_REBOOT_TIMEOUT_S} s")
