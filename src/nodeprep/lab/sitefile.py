@@ -48,6 +48,7 @@ all:
     # The rack reaches no other network: time and packages come from its gateway.
     base_chrony_sources:
       - server {gateway} iburst
+    site_cache_host: ""  # this machine is as near as a cache on nas1 would be
     nvidia_driver_repository_url: http://{gateway}/nvidia
     nvidia_driver_repository_suite: ./
     nvidia_driver_keyring_url: http://{gateway}/nvidia/cuda-keyring_1.1-1_all.deb

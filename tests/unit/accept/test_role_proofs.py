@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,6 +56,8 @@ GOOD = {
     "mpirun": Answer("gpu1\ngpu1\n"),
     "hostname": Answer("gpu1\n"),
     "socket": Answer("open\n"),
+    "apt-proxy": Answer("DIRECT\n"),
+    "ctr version": Answer("Client:\n  Version:  1.6.20\n\nServer:\n  Version:  1.6.20~ds1\n"),
     "ls -A": Answer("/data/.\n"),
     "stat -f": Answer("nfs\n"),
     "findmnt": Answer("xfs\n"),
@@ -78,6 +81,7 @@ class Rack:
         monkeypatch.setattr(time, "time", lambda: CLOCK)
         node.answers[r"date \+"] = Answer(f"{CLOCK}\n")
         self.broken(lambda board: board["nccl"].update(interface="ens5f0"))
+        node.answers["cdi list"] = Answer(cdi_list(node))
 
     def prove(self, role: str, on: Profile = REAL, claims: Any = CLAIMS, **more: Any) -> Outcomes:
         return accepted(job(document(role, on=on, claims=claims)), self.node, **more)
@@ -90,6 +94,15 @@ class Rack:
 
     def broken(self, change: Callable[[Any], object]) -> None:
         break_board(self.node, change)
+
+
+def cdi_list(node: FakeNode, without: str = "") -> str:
+    """What nvidia-ctk lists for the node's board."""
+    assert node.sim
+    board = json.loads((node.sim / "board.json").read_text())
+    uuids = [gpu["uuid"] for gpu in board["gpus"]]
+    names = [str(index) for index in range(len(uuids))] + uuids + ["all"]
+    return "".join(f"nvidia.com/gpu={name}\n" for name in names if name != without)
 
 
 @pytest.fixture
@@ -109,6 +122,7 @@ def red(outcomes: Outcomes) -> dict[str, Verdict]:
 # Proofs of the shortest level; the rest below.
 ROLES = {
     "access": {"login.key", "login.password_refused"},
+    "site_cache": {"site_cache.never_blocks"},
     "base": {
         "clock.synchronised", "clock.offset", "limits.login", "limits.service",
         "cpu.cores_per_gpu", "cpu.numa", "nic.link", "nic.errors",
@@ -125,6 +139,7 @@ ROLES = {
     },
     "gdrcopy": {"gdrcopy.sanity"},
     "openmpi": {"openmpi.launch"},
+    "container_runtime": {"containers.answer", "containers.gpus"},
     "nfs_client": {"nfs.server", "nfs.read"},
     "gpu_tools": {
         "nvbandwidth.host_to_device", "nvbandwidth.device_to_host", "nvbandwidth.p2p_read",
@@ -194,6 +209,23 @@ class TestAccess:
     def test_no_sudo(self, rack: Rack) -> None:
         rack.says("id -u$", "1000\n")
         assert red(rack.prove("access")).keys() == {"login.key"}
+
+
+class TestSiteCache:
+    def test_a_script_that_tells_apt_nonsense(self, rack: Rack) -> None:
+        rack.says("apt-proxy http:", "bash: timeout: command not found\n")
+        assert red(rack.prove("site_cache")).keys() == {"site_cache.never_blocks"}
+
+    def test_a_proxy_for_what_a_proxy_cannot_read(self, rack: Rack) -> None:
+        rack.says("apt-proxy https:", "http://nas1:3142\n")
+        assert red(rack.prove("site_cache")).keys() == {"site_cache.never_blocks"}
+
+    def test_a_cache_that_is_down_is_noted_and_no_more(self, rack: Rack) -> None:
+        conf = "/etc/apt/apt.conf.d/60nodeprep-site-cache"
+        claim = File(role="site_cache", name=conf, content="x", sha256="0")
+        found = rack.prove("site_cache", claims=(claim,)).proof("site_cache.never_blocks")
+        assert found.verdict is Outcome.PASS
+        assert "downloads for itself" in found.detail["notes"][0]
 
 
 class TestBase:
@@ -359,6 +391,27 @@ class TestCudaAndLibraries:
     def test_mpi_that_starts_one_process(self, rack: Rack) -> None:
         rack.says("mpirun", "gpu1\n")
         assert "openmpi.launch" in red(rack.prove("openmpi"))
+
+
+class TestContainerRuntime:
+    def test_a_daemon_that_does_not_answer(self, rack: Rack) -> None:
+        rack.says("ctr version", "Client:\n  Version:  1.6.20\n", rc=0)
+        assert red(rack.prove("container_runtime")).keys() == {"containers.answer"}
+
+    def test_a_gpu_that_no_container_can_have(self, rack: Rack) -> None:
+        rack.says("cdi list", cdi_list(rack.node, without="3"))
+        found = red(rack.prove("container_runtime"))["containers.gpus"]
+        assert found.verdict is Outcome.FAIL
+
+    def test_a_specification_of_other_gpus(self, rack: Rack) -> None:
+        stale = cdi_list(rack.node).replace("GPU-", "GPU-0")
+        rack.says("cdi list", stale)
+        assert red(rack.prove("container_runtime")).keys() == {"containers.gpus"}
+
+    def test_no_specification_at_all(self, rack: Rack) -> None:
+        rack.says("cdi list", "\n")
+        found = red(rack.prove("container_runtime"))["containers.gpus"]
+        assert found.verdict is Outcome.UNKNOWN
 
 
 class TestNccl:

@@ -42,6 +42,7 @@ PACKAGED = {
     "dcgmi": "dcgmi.run",
     "gdrcopy_sanity": "gdrcopy.sanity",
     "gdrcopy_copybw": "gdrcopy.copybw",
+    "nvidia-ctk": "container_toolkit.ctk",
 }
 # These fork, wait for signals and write the state themselves.
 DAEMONS = {

@@ -51,6 +51,12 @@ if ! ls -d /usr/src/nvidia-* >/dev/null 2>&1; then
     exit 10
 fi
 """
+_RUNTIME = """\
+[nvidia-container-runtime]
+log-level = "info"
+mode = "auto"
+runtimes = ["runc", "crun"]
+"""
 _DCGM = """\
 [Unit]
 Description=NVIDIA DCGM service
@@ -161,6 +167,23 @@ def tools() -> list[Deb]:
     ]  # fmt: skip
 
 
+def container_toolkit() -> list[Deb]:
+    """As NVIDIA's CUDA repositories have them since 1.13."""
+    version, exact = "1.17.8-1", "(= 1.17.8-1)"
+    return [
+        Deb("libnvidia-container1", version, "NVIDIA container runtime library"),
+        Deb("libnvidia-container-tools", version, "NVIDIA container runtime library, tools",
+            depends=f"libnvidia-container1 {exact}"),
+        Deb("nvidia-container-toolkit-base", version, "NVIDIA Container Toolkit Base",
+            tools=("/usr/bin/nvidia-ctk",),
+            files={"/etc/nvidia-container-runtime/config.toml": _RUNTIME,
+                   "/usr/share/nvidia-container-toolkit/README": "simulated\n"}),
+        Deb("nvidia-container-toolkit", version, "NVIDIA Container toolkit",
+            depends=f"nvidia-container-toolkit-base {exact}, libnvidia-container-tools {exact}"),
+    ]  # fmt: skip
+
+
 def all_debs() -> list[Deb]:
     builds = ("2.16.5-1+cuda12.0", "2.16.2-1+cuda11.8", "2.17.1-1+cuda12.1", "2.21.5-1+cuda12.4")
-    return [*cuda(), *(deb for build in builds for deb in nccl(build)), *gdrcopy(), *tools()]
+    return [*cuda(), *(deb for build in builds for deb in nccl(build)), *gdrcopy(), *tools(),
+            *container_toolkit()]  # fmt: skip

@@ -218,3 +218,26 @@ def test_gdrcopy_measures(node: Node) -> None:
 def test_nvcc_tells_its_version_and_compiles_nothing(node: Node) -> None:
     assert "release 12.1, V12.1.105\n" in node.out("nvcc --version")
     assert node.run("nvcc hello.cu").rc == 1
+
+
+def test_nvidia_ctk_describes_every_gpu_and_the_driver(node: Node) -> None:
+    folder = node.folder / "cdi"
+    assert node.run(f"nvidia-ctk cdi generate --output={folder}/nvidia.yaml").rc == 0
+    spec = (folder / "nvidia.yaml").read_text()
+    assert "/usr/lib/x86_64-linux-gnu/libcuda.so.535.183.01\n" in spec
+    devices = node.out(f"nvidia-ctk cdi list --spec-dir {folder}").split()
+    assert devices[:4] == [f"nvidia.com/gpu={index}" for index in range(4)]
+    assert devices[-1] == "nvidia.com/gpu=all"
+    assert len(devices) == 9
+
+
+def test_nvidia_ctk_describes_nothing_while_the_driver_does_not_answer(node: Node) -> None:
+    node.inject("driver_library_mismatch")
+    result = node.run("nvidia-ctk cdi generate")
+    assert result.rc == 1
+    assert "ERROR_LIB_RM_VERSION_MISMATCH" in result.err
+    assert result.out == ""
+
+
+def test_without_a_specification_nvidia_ctk_lists_no_device(node: Node) -> None:
+    assert node.out(f"nvidia-ctk cdi list --spec-dir {node.folder}/none") == ""
