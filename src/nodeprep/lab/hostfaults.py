@@ -137,6 +137,55 @@ def _quiet(lab: LabDir, one: NodeState, _args: Args) -> None:
     _script(lab, one, f"if grep -qs {_NOISE_MARK} /etc/ssh/sshrc; then rm /etc/ssh/sshrc; fi\n")
 
 
+# A driver's bug: with other rings than those of now, the interface loses its link. It stands before
+# ethtool, the stand-in or the real one, which is kept in a folder of its own.
+_NIC_HOOK = "/usr/local/sbin/ethtool"
+_NIC_KEPT = "/var/lib/nodeprep-lab-ethtool"
+_NIC_SCRIPT = f"""\
+#!/bin/sh
+# nodeprep-lab: a driver that loses its link with other rings than it had
+real={_NIC_KEPT}/bin/ethtool
+[ -e "$real" ] || real=/usr/sbin/ethtool
+"$real" "$@"
+code=$?
+case $1 in
+  -G | --set-ring)
+    state=down
+    [ "$("$real" -g "$2")" = "$(cat {_NIC_KEPT}/"$2")" ] && state=up
+    ip link set dev "$2" $state
+    ;;
+esac
+exit $code
+"""
+
+
+def _nic_setting_kills_link(lab: LabDir, one: NodeState, _args: Args) -> None:
+    _script(
+        lab,
+        one,
+        f"mkdir -p {_NIC_KEPT}/bin\n"
+        "for each in /sys/class/net/*; do\n"
+        f'  ethtool -g "${{each##*/}}" > {_NIC_KEPT}/"${{each##*/}}" 2>/dev/null || :\n'
+        "done\n"
+        f"if [ -e {_NIC_HOOK} ]; then mv {_NIC_HOOK} {_NIC_KEPT}/bin/ethtool; fi\n"
+        f"cat > {_NIC_HOOK} <<'END'\n{_NIC_SCRIPT}END\n"
+        f"chmod 755 {_NIC_HOOK}\n",
+    )
+
+
+def _nic_setting_harmless(lab: LabDir, one: NodeState, _args: Args) -> None:
+    _script(
+        lab,
+        one,
+        f"rm -f {_NIC_HOOK}\n"
+        f"if [ -e {_NIC_KEPT}/bin/ethtool ]; then mv {_NIC_KEPT}/bin/ethtool {_NIC_HOOK}; fi\n"
+        f"for each in {_NIC_KEPT}/*; do\n"
+        '  if [ -f "$each" ] && [ -s "$each" ]; then ip link set dev "${each##*/}" up; fi\n'
+        "done\n"
+        f"rm -rf {_NIC_KEPT}\n",
+    )
+
+
 CATALOGUE: Mapping[str, HostFault] = {
     fault.name: fault
     for fault in (
@@ -171,6 +220,12 @@ CATALOGUE: Mapping[str, HostFault] = {
             _noisy_output,
             _quiet,
             {"megabytes": "2"},
+        ),
+        HostFault(
+            "nic_setting_kills_link",
+            "a NIC whose rings (ethtool -G) are set to another size loses its link",
+            _nic_setting_kills_link,
+            _nic_setting_harmless,
         ),
         HostFault(
             "slow_link",

@@ -55,7 +55,7 @@ def new(model: str = models.DEFAULT, seed: str = "node") -> Board:
         "cpus": copy.deepcopy(spec["cpus"]),
         "dimms": _dimms(spec["dimms"], dice),
         "disks": _disks(spec["disks"], dice),
-        "nics": _nics(dice),
+        "nics": nics(dice),
         "kind": spec["kind"],
         "gpu_spec": spec["gpu"],
         "gpus": [],
@@ -155,7 +155,8 @@ def _partitions(name: str, size: int, dice: Dice) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _nics(dice: Dice) -> list[dict[str, Any]]:
+def nics(dice: Dice) -> list[dict[str, Any]]:
+    """As their driver sets them up."""
     mac = dice.hex("mac", 6)
     return [{
         "name": "ens5f0",
@@ -176,6 +177,7 @@ def _nics(dice: Dice) -> list[dict[str, Any]]:
         "channels": {"combined": 63, "max": 63},
         "coalesce": {"adaptive-rx": False, "adaptive-tx": False, "rx-usecs": 1, "tx-usecs": 0},
         "features": {},
+        "pause": {"autoneg": False, "rx": True, "tx": True},
         "stats": {"rx_dropped": 0, "rx_missed_errors": 0, "rx_crc_errors": 0, "rx_errors": 0},
     }]  # fmt: skip
 

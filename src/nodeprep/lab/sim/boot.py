@@ -11,6 +11,8 @@ from . import installed
 if TYPE_CHECKING:
     from .board import Board
 
+_OF_THE_DRIVER = ("rings", "channels", "coalesce", "features", "pause")  # it forgets them
+
 
 def _boot_id() -> str:
     try:
@@ -29,6 +31,9 @@ def settle(board: Board) -> None:
     for upgraded in ("library", "kernel"):
         board["driver"].pop(upgraded, None)
     board["fabric_manager"]["running"] = ""
+    fresh = {nic["name"]: nic for nic in boards.nics(boards.Dice(board["seed"]))}
+    for nic in board["nics"]:
+        nic.update({key: fresh[nic["name"]][key] for key in _OF_THE_DRIVER if nic["name"] in fresh})
     for gpu in board["gpus"]:
         gpu["persistence"] = False
         gpu["locked_clocks"] = None

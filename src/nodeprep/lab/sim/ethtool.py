@@ -1,4 +1,4 @@
-"""`ethtool`: the network interfaces of the board; `-L`, `-G`, `-C` and `-K` change it."""
+"""`ethtool`: the network interfaces of the board; `-L`, `-G`, `-C`, `-K` and `-A` change it."""
 
 from __future__ import annotations
 
@@ -154,6 +154,18 @@ def _features(nic: Nic, _: list[str]) -> Result:
     return Result(out=lines(rows + [name + ": off [fixed]" for name in _FIXED]))
 
 
+def _pause(nic: Nic, _: list[str]) -> Result:
+    values = nic["pause"]
+    state = {True: "on", False: "off"}
+    return Result(out=lines([
+        "Pause parameters for %s:" % nic["name"],
+        "Autonegotiate:\t" + state[values["autoneg"]],
+        "RX:\t\t" + state[values["rx"]],
+        "TX:\t\t" + state[values["tx"]],
+        "",
+    ]))  # fmt: skip
+
+
 def _changes(words: list[str]) -> list[tuple[str, str]]:
     if len(words) % 2 or not words:
         raise Usage(Result(1, err="ethtool: bad command line argument(s)\n"))
@@ -198,6 +210,14 @@ def _set_features(nic: Nic, words: list[str]) -> Result:
     return Result()
 
 
+def _set_pause(nic: Nic, words: list[str]) -> Result:
+    for name, text in _changes(words):
+        if name not in nic["pause"] or text not in ("on", "off"):
+            return Result(1, err="ethtool: bad command line argument(s)\n")
+        nic["pause"][name] = text == "on"
+    return Result()
+
+
 _OPTIONS: dict[str, Callable[[Nic, list[str]], Result]] = {
     "": _settings,
     "-i": _driver, "--driver": _driver,
@@ -208,5 +228,6 @@ _OPTIONS: dict[str, Callable[[Nic, list[str]], Result]] = {
     "-c": _coalescing, "--show-coalesce": _coalescing,
     "-C": _set_coalescing, "--coalesce": _set_coalescing,
     "-k": _features, "--show-features": _features, "--show-offload": _features,
+    "-a": _pause, "--show-pause": _pause, "-A": _set_pause, "--pause": _set_pause,
     "-K": _set_features, "--features": _set_features, "--offload": _set_features,
 }  # fmt: skip

@@ -93,8 +93,19 @@ def test_ethtool_keeps_settings_within_their_maxima(node: Node) -> None:
     assert node.out("ethtool -l ens5f0").rstrip().endswith("Combined:\t16")
     assert "RX:\t\t4096" in node.out("ethtool -g ens5f0").split("Current")[1]
     assert "rx-usecs:\t80" in node.out("ethtool -c ens5f0")
+    node.out("ethtool -A ens5f0 rx off")
+    assert "RX:\t\toff\nTX:\t\ton" in node.out("ethtool -a ens5f0")
     assert "large-receive-offload: on" in node.out("ethtool -k ens5f0")
     assert node.run("ethtool -L ens5f0 combined 640").rc == 1
+
+
+def test_a_driver_forgets_its_settings_at_a_reboot(node: Node) -> None:
+    node.out("ethtool -G ens5f0 rx 4096")
+    node.out("ethtool -K ens5f0 lro on")
+    assert node.board["nics"][0]["rings"]["rx"] == 4096
+    node.write({**node.board, "boot_id": "another"})
+    assert "RX:\t\t512" in node.out("ethtool -g ens5f0").split("Current")[1]
+    assert "large-receive-offload: off" in node.out("ethtool -k ens5f0")
 
 
 def test_ethtool_knows_no_other_device(node: Node) -> None:
