@@ -43,6 +43,18 @@ def no_dns(rack: Rack) -> bool:
     return rack.execute(NODE, ["getent", "hosts", "gpu1"]).returncode != 0
 
 
+def nic_setting_kills_link(rack: Rack) -> bool:
+    """Set and set back inside the node, which needs no link for that."""
+    script = (
+        "was=$(ethtool -g ens5f0 | sed -n '/Current/,$s/^RX:[^0-9]*//p')\n"
+        "ethtool -G ens5f0 rx 1024; cat /sys/class/net/ens5f0/carrier\n"
+        "ethtool -G ens5f0 rx $was; sleep 1; cat /sys/class/net/ens5f0/carrier\n"
+    )
+    said = rack.execute(NODE, ["sh", "-c", script]).stdout.split()
+    assert said[-1] == "1", "set back, the link is there again"
+    return said != ["1", "1"]
+
+
 def noisy_output(rack: Rack) -> bool:
     with login(rack, NODE) as client:
         text = said(client, "echo word")
@@ -74,6 +86,7 @@ SEEN: dict[str, Callable[[Rack], bool]] = {
     "disk_full": disk_full,
     "apt_lock_held": apt_lock_held,
     "no_dns": no_dns,
+    "nic_setting_kills_link": nic_setting_kills_link,
     "noisy_output": noisy_output,
     "ssh_hangs": ssh_hangs,
     "port_refused": port_refused,

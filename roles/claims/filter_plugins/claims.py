@@ -7,6 +7,7 @@ expansion and identity are those of `nodeprep.model.claim`; a test holds the two
 from __future__ import annotations
 
 import itertools
+import json
 import posixpath
 import re
 from typing import Any
@@ -340,6 +341,29 @@ def gpu_set(claim: Claim) -> list[str]:
     return [option, (yes if value else no) if isinstance(value, bool) else str(value)]
 
 
+def nics(results: list[Any]) -> list[Claim]:
+    """The interfaces that differ, or whose last change nobody confirmed yet."""
+    return [one["claim"] for one in results if _nic_differs(_nic_answer(one))]
+
+
+def nic_changes(results: list[Any]) -> list[str]:
+    """What would change, a line for each interface. One that could not be compared would."""
+    answers = [(one["claim"]["name"], _nic_answer(one)) for one in results]
+    return [f"{name}: {said['change']}" for name, said in answers if _nic_differs(said)]
+
+
+def _nic_answer(result: Any) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = json.loads(result.get("stdout") or "")
+    except ValueError:
+        return {"change": "it could not be compared"}
+    return answer
+
+
+def _nic_differs(said: dict[str, Any]) -> bool:
+    return bool(said["change"] or said.get("impossible") or said.get("pending"))
+
+
 class FilterModule:
     """What Ansible finds here."""
 
@@ -348,5 +372,6 @@ class FilterModule:
             todo, notified, secret, files, parents, packages, apt_names, sysctls, assignment,
             modules, unbuilt, arguments, argument_words, argument_names, show, units, mount_unit,
             mount_links, mounts, gpu_settable, gpu_query, gpus, gpu_set,
+            nics, nic_changes,
         )  # fmt: skip
         return {f"claims_{function.__name__}": function for function in names}

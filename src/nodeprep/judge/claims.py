@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from nodeprep.judge import arrays, files, kernel, mounts, shapes, system, text
+from nodeprep.judge import arrays, files, kernel, mounts, nics, shapes, system, text
 from nodeprep.judge.finding import Finding, unknown
 from nodeprep.model.verdict import Outcome, Verdict, Waiver
 
@@ -46,6 +46,8 @@ KINDS: dict[str, _Kind] = {
     "mount": _Kind(mounts.wanted_mount, shapes.MountData, mounts.judge_mount),
     "governor": _Kind(system.wanted_governor, shapes.GovernorData, system.judge_governor),
     "gpu": _Kind(system.wanted_gpu, shapes.GpuData, system.judge_gpu),
+    "nic": _Kind(nics.wanted_nic, shapes.NicData, nics.judge_nic),
+    "interrupts": _Kind(nics.wanted_interrupts, shapes.InterruptsData, nics.judge_interrupts),
     "output": _Kind(system.wanted_output, shapes.OutputData, system.judge_output),
 }
 

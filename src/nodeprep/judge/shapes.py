@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -104,6 +106,41 @@ class GovernorData(_Data):
 
 class GpuData(_Data):
     values: dict[str, bool | int | float | str | None]
+
+
+class NicSetting(_Data):
+    """`offered`: the driver lets it be set. `now` is None where it shows no value."""
+
+    now: bool | int | None
+    max: int | None = None
+    offered: bool
+
+
+class NicData(_Data):
+    exists: bool
+    driver: str | None = None
+    settings: dict[str, NicSetting]
+    not_supported: list[str]
+    errors: dict[str, str]
+    cores: int | None = None
+
+
+class QueueInterrupt(_Data):
+    irq: int
+    name: str
+    way: Literal["rx", "tx", "both"]
+    index: int
+    cpus: list[int]
+    effective: list[int] = []
+
+
+class InterruptsData(_Data):
+    exists: bool
+    numa_node: int | None = None
+    cores: list[list[int]]
+    queues: list[QueueInterrupt]
+    others: list[str] = []
+    xps: list[list[int] | None]
 
 
 class OutputData(_Data):

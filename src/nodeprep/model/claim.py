@@ -239,6 +239,74 @@ class Gpu(_Claim):
     value: str | int | bool
 
 
+# The short names that ethtool has for some features, and those that it prints.
+FEATURES = {
+    "rx": "rx-checksumming",
+    "tx": "tx-checksumming",
+    "sg": "scatter-gather",
+    "tso": "tcp-segmentation-offload",
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "lro": "large-receive-offload",
+    "rxvlan": "rx-vlan-offload",
+    "txvlan": "tx-vlan-offload",
+    "ntuple": "ntuple-filters",
+    "rxhash": "receive-hashing",
+}
+NIC_GROUPS = ("channels", "rings", "coalesce", "features", "pause")  # ethtool -l -g -c -k -a
+_Most = Annotated[int, Field(ge=1)] | Literal["max"]
+
+
+class Nic(_Claim):
+    """Settings of the network interface `name`, in ethtool's words. What is left out is let be.
+
+    channels, rings  `max` for all that the driver offers; for channels at most one for each core of
+                     the interface's own NUMA node
+    where_offered    a setting that the driver does not offer does not fail the claim, as long as
+                     another is compared; it is told in words
+    """
+
+    kind: Literal["nic"] = "nic"
+    channels: dict[str, _Most] = {}  # combined, rx, tx
+    rings: dict[str, _Most] = {}  # rx, tx
+    coalesce: dict[str, bool | Annotated[int, Field(ge=0)]] = {}  # adaptive-rx, rx-usecs, …
+    features: dict[str, bool] = {}  # gro, tso, …, or the long name
+    pause: dict[str, bool] = {}  # autoneg, rx, tx
+    mtu: int | None = Field(default=None, ge=576, le=65535)
+    where_offered: bool = False
+
+    @field_validator("features")
+    @classmethod
+    def _as_printed(cls, features: dict[str, bool]) -> dict[str, bool]:
+        return {FEATURES.get(name, name): value for name, value in features.items()}
+
+    @model_validator(mode="after")
+    def _claims_something(self) -> Nic:
+        if not self.settings:
+            raise ValueError("claims no setting")
+        return self
+
+    @property
+    def settings(self) -> dict[str, int | bool | str]:
+        """Every setting that is claimed, by `group.name`; the MTU is `mtu`."""
+        found: dict[str, int | bool | str] = {
+            f"{group}.{name}": value
+            for group in NIC_GROUPS
+            for name, value in getattr(self, group).items()
+        }
+        return found if self.mtu is None else {**found, "mtu": self.mtu}
+
+
+class Interrupts(_Claim):
+    """Each queue of the interface `name` interrupts one core of the interface's own NUMA node.
+
+    They are spread evenly. With `xps` a queue is sent to by the CPU that it interrupts.
+    """
+
+    kind: Literal["interrupts"] = "interrupts"
+    xps: bool = True
+
+
 class Output(_Claim):
     """What a read-only command prints: `expect` is a regular expression searched in it.
 
@@ -266,12 +334,14 @@ Claim = Annotated[
     | Mount
     | Governor
     | Gpu
+    | Nic
+    | Interrupts
     | Output,
     Field(discriminator="kind"),
 ]
 KINDS: tuple[str, ...] = (
     "package", "directory", "file", "link", "sysctl", "module", "kernel_argument", "array",
-    "filesystem", "service", "mount", "governor", "gpu", "output",
+    "filesystem", "service", "mount", "governor", "gpu", "nic", "interrupts", "output",
 )  # fmt: skip
 CLAIM: TypeAdapter[Claim] = TypeAdapter(Claim)
 CLAIMS: TypeAdapter[tuple[Claim, ...]] = TypeAdapter(tuple[Claim, ...])

@@ -75,6 +75,7 @@ class Platform(Frozen):
     initramfs: bool = True  # it boots its own kernel
     rlimits: bool = True  # hard limits (memlock, nofile) can be raised
     own_disks: bool = True  # its disks are its own, so that a file on them measures them
+    own_interrupts: bool = True  # interrupts are its own, and can be placed
     why: str = ""  # says why anything above is false
 
     @model_validator(mode="after")

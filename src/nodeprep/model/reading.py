@@ -39,9 +39,15 @@ class Reading(Frozen):
                    an id) resolves to
         governor   values: {"performance": 64, …}; empty when there is no cpufreq
         gpu        values: {pci_address: value}
+        nic        exists, driver: str | None, settings: {"rings.rx": {now, max, offered}} (`mtu`
+                   too), not_supported: groups that the driver refuses as a whole, errors: {group:
+                   why it could not be read}, cores: of its own NUMA node, or None
+        interrupts exists, numa_node: int | None, cores: [[cpu, its siblings], …] of that node,
+                   queues: [{irq, name, way (rx, tx, both), index, cpus, effective}], others: names
+                   of its other interrupts, xps: [[cpu, …] | None for each queue it sends from]
         output     rc, text (64 KiB at most, escape codes removed)
 
-    gpu and output carry `simulated: true` when a stand-in answered.
+    gpu, nic and output carry `simulated: true` when a stand-in answered.
     """
 
     data: dict[str, Any] = {}

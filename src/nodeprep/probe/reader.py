@@ -571,7 +571,7 @@ def grub_entry(entries: List[Data], default: str) -> Data:
     here: Optional[Data] = None
     among = entries
     for part in default.split(">"):
-        if part.isdigit():
+        if re.match(r"[0-9]+$", part):
             chosen = among[int(part)] if int(part) < len(among) else None
         else:
             chosen = next((one for one in among if part in (one["id"], one["title"])), None)
@@ -1310,6 +1310,247 @@ _PARTS: Dict[str, Tuple[Callable[[Node], Data], Tuple[str, ...]]] = {
 }
 
 
+# --- network interfaces --------------------------------------------------------------------------
+
+_SHOW = {"channels": "-l", "rings": "-g", "coalesce": "-c", "features": "-k", "pause": "-a"}
+
+
+def _setting(now: Any, most: Optional[int] = None, offered: bool = True) -> Data:
+    return {"now": now, "max": most, "offered": offered}
+
+
+def _lines(text: str) -> List[Tuple[str, str]]:
+    """(name, value) of every line `Name: value`, the name as ethtool takes it."""
+    pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
+    return [(key.strip().lower().replace(" ", "-"), value.strip()) for key, _, value in pairs]
+
+
+def _count(text: str) -> Optional[int]:
+    return int(text) if re.match(r"[0-9]{1,9}$", text) else None
+
+
+def _switched(text: str) -> Optional[bool]:
+    return {"on": True, "off": False}.get(text)
+
+
+def _parse_counts(text: str) -> Dict[str, Data]:
+    """Of rings and channels: two lists, what there may be and what there is."""
+    most, _, now = text.partition("Current hardware settings:")
+    limits = {name: _count(value) for name, value in _lines(most)}
+    found = {}
+    for name, value in _lines(now):
+        limit, count = limits.get(name), _count(value)
+        if name in limits and (count is not None or value == "n/a"):
+            found[name] = _setting(count, limit, bool(limit))
+    return found
+
+
+def _parse_coalesce(text: str) -> Dict[str, Data]:
+    found = {}
+    for name, value in _lines(re.sub(r"(?m)^(Adaptive|CQE mode) +RX: *(\S+) +TX: *(\S+) *$",
+                                     r"\1 RX: \2\n\1 TX: \3", text)):  # fmt: skip
+        now = _switched(value) if value in ("on", "off") else _count(value)
+        if now is not None or value == "n/a":
+            found[name] = _setting(now, None, now is not None)
+    return found
+
+
+def _parse_switches(text: str) -> Dict[str, Data]:
+    """Of features and pause frames: `name: on`, perhaps `[fixed]` or `[requested on]`."""
+    found = {}
+    for name, value in _lines(text):
+        word, _, note = value.partition(" ")
+        now = _switched(word)
+        if now is not None and not (note and not note.startswith("[")):
+            found[name] = _setting(now, None, "[fixed]" not in note)
+    if "autonegotiate" in found:
+        found["autoneg"] = found.pop("autonegotiate")
+    return found
+
+
+_NIC_PARSERS = {
+    "channels": _parse_counts,
+    "rings": _parse_counts,
+    "coalesce": _parse_coalesce,
+    "features": _parse_switches,
+    "pause": _parse_switches,
+}
+
+
+def parse_nic(group: str, text: str) -> Dict[str, Data]:
+    """The settings of one group, by name. What ethtool shows as n/a is not offered."""
+    found = _NIC_PARSERS[group](text)
+    if not found:
+        raise Failed("ethtool %s: %s" % (_SHOW[group], shorten(text) or "printed nothing"))
+    return found
+
+
+def _interface(name: str) -> str:
+    """Its folder in sysfs; Failed for what can be no interface's name."""
+    if not re.match(r"[^/\s]{1,15}$", name) or name in (".", ".."):
+        raise Failed("%s: no interface's name" % name)
+    return "/sys/class/net/" + name
+
+
+def read_nic(node: Node, claim: Data) -> Data:
+    name = claim["name"]
+    folder = _interface(name)
+    settings: Dict[str, Data] = {}
+    data: Data = {"exists": os.path.isdir(node.at(folder)), "driver": None, "settings": settings,
+                  "not_supported": [], "errors": {}, "cores": None}  # fmt: skip
+    if not data["exists"]:
+        return data
+    if is_simulated(node, "ethtool"):
+        data["simulated"] = True
+    settings["mtu"] = _setting(_count(node.word(folder + "/mtu") or ""))
+    for group, option in _SHOW.items():
+        if claim.get(group):
+            _read_group(node, name, group, option, data)
+    data["driver"] = _fields(run(node, ["ethtool", "-i", name], 5)[1]).get("driver") or None
+    data["cores"] = len(_local_cores(node, folder)[1]) or None
+    return data
+
+
+def _read_group(node: Node, name: str, group: str, option: str, data: Data) -> None:
+    try:
+        code, out, err = run(node, ["ethtool", option, name], 10)
+        if code != 0 and re.search(r"(?i)operation not supported", err + out):
+            data["not_supported"].append(group)
+            return
+        if code != 0:
+            raise Failed("ethtool %s: exit status %d: %s" % (option, code, shorten(err or out)))
+        for word, setting in parse_nic(group, clean(out)).items():
+            data["settings"]["%s.%s" % (group, word)] = setting
+    except Failed as error:
+        data["errors"][group] = str(error)
+
+
+def cpu_list(text: str) -> List[int]:
+    """The CPUs of a list such as `0-3,8`; Failed for anything else."""
+    cpus: List[int] = []
+    for part in text.strip().split(",") if text.strip() else []:
+        found = re.match(r"([0-9]{1,5})(?:-([0-9]{1,5}))?$", part.strip())
+        if not found:
+            raise Failed("no list of CPUs: %s" % shorten(text, 60))
+        cpus += range(int(found.group(1)), int(found.group(2) or found.group(1)) + 1)
+    return cpus
+
+
+def cpu_mask(text: str) -> List[int]:
+    """The CPUs of a mask such as `00000001,00000003`; Failed for anything else."""
+    digits = text.strip().replace(",", "")
+    if not re.match(r"[0-9a-fA-F]{1,4096}$", digits):
+        raise Failed("no mask of CPUs: %s" % shorten(text, 60))
+    mask = int(digits, 16)
+    return [cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1]
+
+
+def _device_folders(node: Node, folder: str) -> List[str]:
+    """The interface's device; of a virtio one also its parent, which has the interrupts."""
+    try:
+        device = os.path.realpath(node.at(folder + "/device"))
+    except OSError:
+        return []
+    root = os.path.realpath(node.root or "/").rstrip("/")
+    inside = device[len(root) :] if device.startswith(root + "/") else ""
+    if not inside or not os.path.isdir(device):
+        return []
+    parent = [os.path.dirname(inside)] if os.path.basename(inside).startswith("virtio") else []
+    return [inside, *parent]
+
+
+def _local_cores(node: Node, folder: str) -> Tuple[Optional[int], List[List[int]]]:
+    """Its NUMA node (None: there is none), and the cores there, each with all of its CPUs."""
+    numa, cpus = None, ""
+    for device in _device_folders(node, folder):
+        number = _count(node.word(device + "/numa_node") or "")
+        if number is not None:
+            numa = number
+            cpus = node.word("/sys/devices/system/node/node%d/cpulist" % number) or ""
+            break
+        cpus = cpus or node.word(device + "/local_cpulist") or ""
+    online = cpu_list(node.word("/sys/devices/system/cpu/online") or "")
+    near = [cpu for cpu in cpu_list(cpus) if cpu in online] or online
+    cores: Dict[int, List[int]] = {}
+    for cpu in near:
+        path = "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu
+        siblings = cpu_list(node.word(path) or "") or [cpu]
+        cores.setdefault(min(siblings), []).append(cpu)
+    return numa, [cores[first] for first in sorted(cores)]
+
+
+# What drivers call the interrupt of a queue: ens5f0-TxRx-0, virtio0-input.0, mlx5_comp0@pci:…
+_QUEUE = re.compile(
+    r"(?i)(?:^|[-_.@])(tx-?rx|rx-?tx|input|output|rx|tx|comp|fp|q|queue|blk|ntfy-blk)[-_.]?(\d{1,5})"
+    r"(?:@\S*)?$"
+)
+_WAYS = {"input": "rx", "rx": "rx", "output": "tx", "tx": "tx"}
+
+
+def queue_of(name: str) -> Optional[Tuple[str, int]]:
+    """(rx, tx or both; which) of an interrupt's name; None when it is no queue's."""
+    found = _QUEUE.search(name)
+    return (_WAYS.get(found.group(1).lower(), "both"), int(found.group(2))) if found else None
+
+
+def interrupt_names(node: Node) -> Dict[int, str]:
+    """By number, from /proc/interrupts: the last word of a line."""
+    found = {}
+    for line in node.lines("/proc/interrupts"):
+        number, colon, rest = line.partition(":")
+        irq = _count(number.strip())
+        if colon and irq is not None and rest.split():
+            found[irq] = rest.split()[-1]
+    return found
+
+
+def read_interrupts(node: Node, claim: Data) -> Data:
+    folder = _interface(claim["name"])
+    data: Data = {"exists": os.path.isdir(node.at(folder)), "numa_node": None, "cores": [],
+                  "queues": [], "others": [], "xps": []}  # fmt: skip
+    if not data["exists"]:
+        return data
+    data["numa_node"], data["cores"] = _local_cores(node, folder)
+    names = node.once(interrupt_names)
+    used = [irq for irq in sorted(_interrupts_of(node, folder)) if irq in names]
+    for irq in used:
+        # The only interrupt of a simple NIC bears the interface's name.
+        known = queue_of(names[irq]) or (("both", 0) if len(used) == 1 else None)
+        if known is None:
+            data["others"].append(names[irq])
+            continue
+        here = "/proc/irq/%d/" % irq
+        data["queues"].append(
+            {
+                "irq": irq,
+                "name": names[irq],
+                "way": known[0],
+                "index": known[1],
+                "cpus": cpu_list(node.text(here + "smp_affinity_list", 65536)),
+                "effective": cpu_list(node.word(here + "effective_affinity_list") or ""),
+            }
+        )
+    data["queues"].sort(key=lambda one: (one["way"], one["index"], one["irq"]))
+    data["xps"] = _xps(node, folder)
+    return data
+
+
+def _interrupts_of(node: Node, folder: str) -> List[int]:
+    for device in _device_folders(node, folder):
+        found = [_count(name) for name in node.names(device + "/msi_irqs")]
+        if found:
+            return [irq for irq in found if irq is not None]
+    return []
+
+
+def _xps(node: Node, folder: str) -> List[Optional[List[int]]]:
+    """The CPUs that send by each queue; None for a queue of which the kernel does not say it."""
+    names = [name for name in node.names(folder + "/queues") if re.match(r"tx-[0-9]+$", name)]
+    names.sort(key=lambda name: int(name[3:]))
+    masks = [node.word("%s/queues/%s/xps_cpus" % (folder, name)) for name in names]
+    return [None if mask is None else cpu_mask(mask) for mask in masks]
+
+
 # --- the whole -----------------------------------------------------------------------------------
 
 _ONE = {
@@ -1323,6 +1564,8 @@ _ONE = {
     "filesystem": read_filesystem,
     "mount": read_mount,
     "governor": read_governor,
+    "nic": read_nic,
+    "interrupts": read_interrupts,
     "output": read_output,
 }
 _MANY: Dict[str, Callable[[Node, List[Data]], Dict[str, Found]]] = {

@@ -18,7 +18,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from nodeprep.errors import ReadingFailed
-from nodeprep.model.claim import Claim, File, Filesystem, Module, Mount, Output
+from nodeprep.model.claim import (
+    NIC_GROUPS,
+    Claim,
+    File,
+    Filesystem,
+    Module,
+    Mount,
+    Nic,
+    Output,
+)
 from nodeprep.model.reading import NodeReading
 from nodeprep.probe import reader
 
@@ -28,6 +37,7 @@ _TOLD = {
     Module: ("built",),
     Filesystem: ("uuid", "array"),
     Mount: ("device",),
+    Nic: NIC_GROUPS,
     Output: ("argv", "timeout_s"),
 }
 _HEAD = re.compile(re.escape(reader.BEGIN.encode()) + rb" (\d{1,9}) ([0-9a-f]{8})\s*\n")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nodeprep.model.claim import Claim, File, Mount, Package
+from nodeprep.model.claim import Claim, File, Interrupts, Mount, Package
 from nodeprep.model.profile import Profile
 from nodeprep.model.verdict import Outcome, Verdict
 from tests.unit.accept.nodes import (
@@ -31,6 +31,7 @@ CLAIMS: tuple[Claim, ...] = (
     File(role="base", name="/etc/security/limits.d/60-nodeprep.conf", content=LIMITS),
     File(role="nccl", name="/etc/nccl.conf", content="NCCL_SOCKET_IFNAME==ens5f0\n"),
     Package(role="cuda", name="cuda-toolkit-12-1"),
+    Interrupts(role="nic_tuning", name="ens5f0"),
     Mount(role="nfs_client", name="/data", device="nas1:/training", fstype="nfs4"),
 )
 REAL = profile("a100-sxm4-40g-x4")  # with a kernel of its own, so that nothing is inapplicable
@@ -47,7 +48,28 @@ CANNED = {
     "-t device_to_host": data("nvbandwidth_d2h.txt"),
     "-t device_to_device": data("nvbandwidth_p2p.txt"),
 }
+# Of ens5f0 the queues 40 and 41, on the CPUs 0 and 1; 9 is another device's.
+INTERRUPTS = """\
+      CPU0 CPU1
+  9: 5 5 IO-APIC 9-fasteoi acpi
+ 40: 0 0 PCI-MSI 1-edge ens5f0-TxRx-0
+ 41: 0 0 PCI-MSI 2-edge ens5f0-TxRx-1
+----
+      CPU0 CPU1
+  9: 5 9 IO-APIC 9-fasteoi acpi
+ 40: 200 0 PCI-MSI 1-edge ens5f0-TxRx-0
+ 41: 0 100 PCI-MSI 2-edge ens5f0-TxRx-1
+----
+/sys/class/net/ens5f0/device/msi_irqs:
+40
+41
+----
+/proc/irq/9/smp_affinity_list:0
+/proc/irq/40/smp_affinity_list:0
+/proc/irq/41/smp_affinity_list:1
+"""
 GOOD = {
+    "/proc/interrupts": Answer(INTERRUPTS),
     "chronyc": Answer(data("chrony_tracking.txt")),
     "journalctl": Answer(data("journal.txt")),
     "id -un": Answer("ops\n"),
@@ -127,6 +149,7 @@ ROLES = {
         "clock.synchronised", "clock.offset", "limits.login", "limits.service",
         "cpu.cores_per_gpu", "cpu.numa", "nic.link", "nic.errors",
     },
+    "nic_tuning": {"nic.interrupts"},
     "nvidia_driver": {
         "gpu.answer", "gpu.alike", "gpu.ecc", "gpu.memory_repair", "gpu.throttle",
         "gpu.temperature_max", "gpu.xid", "gpu.pcie", "gpu.board", "gpu.p2p", "gpu.nvlink",
