@@ -83,6 +83,7 @@ def test_derived_figures_of_the_mesh_are_marked_provisional() -> None:
         "gdrcopy.write_bw",
         "gdrcopy.read_bw",
         "dcgm.spread",
+        "storage.random_read_iops_per_member",
         "nfs.read_throughput",
         "nic.errors_per_million",
         "nic.drops_per_million",

@@ -77,6 +77,15 @@ _TRAINING_DATA = """\
             device: nas1:/export/training
 """
 
+# A virtual machine has four NVMe disks, and two of them carry something: those must stay as they
+# are, whoever asks for "two of a kind".
+_LOCAL_DISKS = """\
+        nvme_cache_volumes:
+          - path: /cache
+            level: 0
+            disks: {count: 2, transport: nvme, size_gb: 1.07}
+"""
+
 
 def default() -> str:
     """The inventory of the lab that `nodeprep lab up` starts: three GPU nodes and a NAS."""
@@ -121,10 +130,16 @@ def text(lab: str, index: int, nodes: Iterable[tuple[NodeName, str]], *, site: s
     gpu = [entry for entry in known if entry[0].kind == "gpu"]
     nas = [entry for entry in known if entry[0].kind == "nas"]
     groups = [
-        _group("gpu_nodes", gpu, index, _TRAINING_DATA if nas else ""),
+        _group("gpu_nodes", gpu, index, _variables(gpu, nas)),
         _group("storage", nas, index, ""),
     ]
     return head + "\n".join(group for group in groups if group)
+
+
+def _variables(gpu: list[tuple[NodeName, str]], nas: list[tuple[NodeName, str]]) -> str:
+    """What the roles of the GPU nodes are told."""
+    own_disks = any(profile.startswith("lab-vm-") for _, profile in gpu)
+    return (_LOCAL_DISKS if own_disks else "") + (_TRAINING_DATA if nas else "")
 
 
 def _group(group: str, nodes: list[tuple[NodeName, str]], index: int, variables: str) -> str:

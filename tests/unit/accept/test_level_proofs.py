@@ -12,7 +12,7 @@ import pytest
 
 from nodeprep.accept.job import LEVELS
 from nodeprep.lab.sim import board as boards
-from nodeprep.model.claim import Mount
+from nodeprep.model.claim import DiskRule, Mount
 from nodeprep.model.hardware import Cpu, Disk
 from nodeprep.model.profile import Profile
 from nodeprep.model.verdict import Outcome, Verdict
@@ -30,7 +30,17 @@ from tests.unit.accept.nodes import (
     reading,
     simulated_node,
 )
-from tests.unit.accept.test_role_proofs import CLAIMS, LATER, REAL, ROLES, Rack, data, gpu, red
+from tests.unit.accept.test_role_proofs import (
+    CLAIMS,
+    LATER,
+    REAL,
+    ROLES,
+    VOLUME,
+    Rack,
+    data,
+    gpu,
+    red,
+)
 
 MODELS = ("a100-sxm4-40g-x4", "a100-pcie-40g-x4", "a100-sxm4-80g-x8", "h100-sxm5-80g-x8")
 Change = Callable[[Any], object]
@@ -49,6 +59,8 @@ def prove(
     claims: Any = CLAIMS,
     **hardware: Any,
 ) -> Outcomes:
+    if roles == ("nvme_cache",) and claims is CLAIMS:
+        claims = VOLUME
     what = job(document(*roles, on=on, claims=claims), level=level, reading=reading(**hardware))
     return accepted(what, rack.node)
 
@@ -491,6 +503,21 @@ class TestStorage:
         mount = Mount(role="disks", name="/srv/cache", device="UUID=1", fstype="xfs")
         prove(rack, "base", claims=(*CLAIMS, mount), disks=None)
         assert "/srv/cache/.nodeprep-fio." in ran(rack, "fio ")[0]
+
+
+class TestLocalDisks:
+    def test_an_array_that_is_no_faster_than_a_disk(self, rack: Rack) -> None:
+        slow = data("fio_scratch.json").replace('"iops": 393216.0', '"iops": 120000.0')
+        rack.says("fio ", slow)
+        found = red(prove(rack, "nvme_cache"))
+        assert found.keys() == {"cache.scaling"}
+        assert "of 2 at /cache" in shown(found["cache.scaling"])
+
+    def test_a_plain_disk_has_no_members(self, rack: Rack) -> None:
+        plain = VOLUME[1].model_copy(update={"array": None, "disks": DiskRule(count=1, size_gb=1)})
+        found = prove(rack, "nvme_cache", claims=(plain, VOLUME[2]))
+        assert found.proof("cache.scaling").verdict is Outcome.PASS
+        assert not ran(rack, "fio ")
 
 
 class TestNas:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from nodeprep.model.claim import Array, Claim, DiskRule, File, Filesystem, Mount, Package
 from nodeprep.model.claim import Claim, File, Interrupts, Mount, Package
 from nodeprep.model.profile import Profile
 from nodeprep.model.verdict import Outcome, Verdict
@@ -34,6 +35,13 @@ CLAIMS: tuple[Claim, ...] = (
     Interrupts(role="nic_tuning", name="ens5f0"),
     Mount(role="nfs_client", name="/data", device="nas1:/training", fstype="nfs4"),
 )
+UUID = "6f9619ff-8b86-5d01-b42d-00cf4fc964ff"
+VOLUME: tuple[Claim, ...] = (
+    Array(role="nvme_cache", name="cache", uuid=UUID, level=0, chunk_kib=512,
+          disks=DiskRule(count=2, size_gb=2000)),
+    Filesystem(role="nvme_cache", name="/cache", uuid=UUID, array="cache"),
+    Mount(role="nvme_cache", name="/cache", device=f"UUID={UUID}", fstype="xfs"),
+)  # fmt: skip
 REAL = profile("a100-sxm4-40g-x4")  # with a kernel of its own, so that nothing is inapplicable
 
 
@@ -84,6 +92,7 @@ GOOD = {
     "stat -f": Answer("nfs\n"),
     "findmnt": Answer("xfs\n"),
     "df -B1": Answer("Avail\n1800000000000\n"),
+    "sha256sum": Answer("same\n"),
     "--readonly": Answer(data("fio_nfs.json")),
     "fio ": Answer(data("fio_scratch.json")),
     "ip route": Answer("default via 10.7.0.1 dev ens5f0 proto static\n"),
@@ -106,6 +115,8 @@ class Rack:
         node.answers["cdi list"] = Answer(cdi_list(node))
 
     def prove(self, role: str, on: Profile = REAL, claims: Any = CLAIMS, **more: Any) -> Outcomes:
+        if role == "nvme_cache" and claims is CLAIMS:
+            claims = VOLUME
         return accepted(job(document(role, on=on, claims=claims)), self.node, **more)
 
     def says(self, pattern: str, stdout: str = "", **fields: Any) -> None:
@@ -162,6 +173,7 @@ ROLES = {
     },
     "gdrcopy": {"gdrcopy.sanity"},
     "openmpi": {"openmpi.launch"},
+    "nvme_cache": {"cache.write"},
     "container_runtime": {"containers.answer", "containers.gpus"},
     "nfs_client": {"nfs.server", "nfs.read"},
     "gpu_tools": {
@@ -175,6 +187,7 @@ LATER = {
         "nccl.all_gather.busbw", "nccl.reduce_scatter.busbw", "nccl.alltoall.busbw", "nccl.soak",
     },
     "gdrcopy": {"gdrcopy.write_bw", "gdrcopy.read_bw"},
+    "nvme_cache": {"cache.scaling"},
     "nfs_client": {"nfs.read_throughput"},
     "gpu_tools": {"nvbandwidth.p2p_write", "nvbandwidth.p2p_bidirectional", "gpu.after_load"},
 }  # fmt: skip
@@ -544,6 +557,31 @@ class TestFaultsOfTheBoard:
         found = accepted(job(document(*roles, on=REAL, claims=CLAIMS)), rack.node)
         passed = {v.claim for v in found.verdicts.values() if v.verdict is Outcome.PASS}
         assert passed == {"base/package:chrony"}  # the claim, judged before
+
+
+class TestLocalDisks:
+    def test_what_is_read_is_not_what_was_written(self, rack: Rack) -> None:
+        rack.says("sha256sum", "differs\n")
+        found = red(rack.prove("nvme_cache"))
+        assert found.keys() == {"cache.write"}
+        assert "what is read differs" in found["cache.write"].read
+
+    def test_the_root_filesystem_where_a_volume_is_claimed(self, rack: Rack) -> None:
+        rack.says("findmnt", "ext4\n")
+        assert red(rack.prove("nvme_cache")).keys() == {"cache.write"}
+
+    def test_nothing_is_mounted_there(self, rack: Rack) -> None:
+        rack.says("findmnt", "", rc=1)
+        assert rack.prove("nvme_cache").proof("cache.write").verdict is Outcome.UNKNOWN
+
+    def test_a_site_without_volumes_has_nothing_to_prove(self, rack: Rack) -> None:
+        found = rack.prove("nvme_cache", claims=CLAIMS[:3])
+        assert red(found) == {}
+        assert found.proof("cache.write").read == "no volume is claimed"
+
+    def test_a_container_has_no_disks_of_its_own(self, rack: Rack) -> None:
+        found = rack.prove("nvme_cache", on=profile())
+        assert found.proof("cache.write").verdict is Outcome.NOT_APPLICABLE
 
 
 class TestNfs:

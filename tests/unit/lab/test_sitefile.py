@@ -66,3 +66,14 @@ def test_nodes_of_unlike_boards_have_a_profile_each() -> None:
     data = yaml.safe_load(sitefile.of(lab("mine", 1, ["a100-sxm4-40g-x4", "h100-sxm5-80g-x8"])))
     hosts = data["all"]["children"]["gpu_nodes"]["hosts"]
     assert hosts["gpu2"]["nodeprep_profile"] == "lab-h100-sxm5-80g-x8"
+
+
+def test_only_a_virtual_machine_has_disks_to_make_a_volume_of() -> None:
+    spec = lab("mine", 1, ["a100-sxm4-40g-x4"])
+    variables = yaml.safe_load(sitefile.of(spec))["all"]["children"]["gpu_nodes"]["vars"]
+    assert "nvme_cache_volumes" not in variables
+    (node,) = spec.nodes
+    spec = spec.model_copy(update={"nodes": (node.model_copy(update={"tier": "vm"}),)})
+    variables = yaml.safe_load(sitefile.of(spec))["all"]["children"]["gpu_nodes"]["vars"]
+    (volume,) = variables["nvme_cache_volumes"]
+    assert (volume["path"], volume["level"]) == ("/cache", 0)
