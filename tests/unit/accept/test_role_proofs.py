@@ -10,8 +10,16 @@ from typing import Any
 
 import pytest
 
-from nodeprep.model.claim import Array, Claim, DiskRule, File, Filesystem, Mount, Package
-from nodeprep.model.claim import Claim, File, Interrupts, Mount, Package
+from nodeprep.model.claim import (
+    Array,
+    Claim,
+    DiskRule,
+    File,
+    Filesystem,
+    Interrupts,
+    Mount,
+    Package,
+)
 from nodeprep.model.profile import Profile
 from nodeprep.model.verdict import Outcome, Verdict
 from tests.unit.accept.nodes import (
