@@ -136,14 +136,18 @@ def _settle(root: Path, lower: str) -> None:
 
 
 def _first_menu(root: Path) -> str:
-    """Good for one boot: then `update-grub` writes the menu that every later boot takes."""
+    """Good for one boot: then `update-grub` writes the menu that every later boot takes.
+
+    That boot has no NIC, and must not wait for one.
+    """
     kernel = next((root / "boot").glob("vmlinuz-*"), None)
     if kernel is None:
         raise ToolFailure("the image got no kernel")
     version = kernel.name.removeprefix("vmlinuz-")
     return (
         "set timeout=0\nmenuentry first {\n"
-        f"  linux /boot/{kernel.name} root=LABEL=root ro console=ttyS0 panic=-1\n"
+        f"  linux /boot/{kernel.name} root=LABEL=root ro console=ttyS0 panic=-1"
+        " systemd.mask=systemd-networkd-wait-online.service\n"
         f"  initrd /boot/initrd.img-{version}\n}}\n"
     )
 

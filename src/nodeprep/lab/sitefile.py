@@ -77,9 +77,13 @@ _TRAINING_DATA = """\
             device: nas1:/export/training
 """
 
-# A virtual machine has four NVMe disks, and two of them carry something: those must stay as they
-# are, whoever asks for "two of a kind".
-_LOCAL_DISKS = """\
+
+# What differs on a machine with a kernel of its own, under emulation.
+_VIRTUAL = """\
+        # Debian's kernel for clouds, and a gibibyte of memory.
+        kernel_headers: linux-headers-cloud-amd64
+        kernel_min_free_kbytes: 16384
+        # Four NVMe disks, two of which carry something: those must stay as they are.
         nvme_cache_volumes:
           - path: /cache
             level: 0
@@ -130,16 +134,19 @@ def text(lab: str, index: int, nodes: Iterable[tuple[NodeName, str]], *, site: s
     gpu = [entry for entry in known if entry[0].kind == "gpu"]
     nas = [entry for entry in known if entry[0].kind == "nas"]
     groups = [
-        _group("gpu_nodes", gpu, index, _variables(gpu, nas)),
+        _group("gpu_nodes", gpu, index, _TRAINING_DATA if nas else ""),
         _group("storage", nas, index, ""),
+        _virtual([node for node, profile in known if profile.startswith("lab-vm-")]),
     ]
     return head + "\n".join(group for group in groups if group)
 
 
-def _variables(gpu: list[tuple[NodeName, str]], nas: list[tuple[NodeName, str]]) -> str:
-    """What the roles of the GPU nodes are told."""
-    own_disks = any(profile.startswith("lab-vm-") for _, profile in gpu)
-    return (_LOCAL_DISKS if own_disks else "") + (_TRAINING_DATA if nas else "")
+def _virtual(nodes: list[NodeName]) -> str:
+    """The virtual machines among the nodes, once more, with what differs on them."""
+    if not nodes:
+        return ""
+    hosts = "".join(f"        {node}: {{}}\n" for node in nodes)
+    return f"    virtual_machines:\n      hosts:\n{hosts}      vars:\n{_VIRTUAL}"
 
 
 def _group(group: str, nodes: list[tuple[NodeName, str]], index: int, variables: str) -> str:
