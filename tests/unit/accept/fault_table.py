@@ -194,9 +194,11 @@ BETWEEN = "tests/integration/test_between.py"
 LAB = "tests/integration/test_lab_faults.py"
 OUTSIDE = (
     Outside("slow_network", "the proofs between nodes",
-            "network between the nodes slower than its gate; alone the node is accepted",
-            "check cable, module and switch port of the slow pair",
-            "tests/unit/lab/sim/test_faults.py"),
+            "`nccl.all_reduce`: bad with all nodes, it is this node; alone it is accepted",
+            "look at NCCL's interface (/etc/nccl.conf)", BETWEEN),
+    Outside("slow_path", "the proofs between nodes",
+            "`nccl.all_reduce`: the link between the two, by name",
+            "compare nccl.conf and the NCCL version of both", BETWEEN),
     Outside("slow_link", "the proofs between nodes", "both ways of the node below network.tcp",
             "check cable, module and switch port", BETWEEN),
     Outside("bad_pair", "the proofs between nodes", "the pair below network.tcp, by name",

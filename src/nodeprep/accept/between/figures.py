@@ -1,4 +1,4 @@
-"""What was measured between two nodes: the shape that the worker reports and the judge reads.
+"""What was measured between nodes: the shape that the worker reports and the judge reads.
 
 A figure that is None was not measured; `troubles` says why. Both ways of a pair are told apart,
 because cables and queues fail one way: `(a to b, b to a)`.
@@ -46,6 +46,19 @@ class PairFigures(Frozen):
     @property
     def pair(self) -> tuple[str, str]:
         return (self.a, self.b)
+
+
+class GroupFigures(Frozen):
+    """One all_reduce over a group, in the order of its ring.
+
+    busbw   GB/s of bus bandwidth with large messages; None: `trouble` says why
+    wrong   values that came out wrong
+    """
+
+    group: tuple[str, ...]
+    busbw: float | None = None
+    wrong: int = 0
+    trouble: Trouble | None = None
 
 
 class ClockFigures(Frozen):

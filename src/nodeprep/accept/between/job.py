@@ -14,13 +14,29 @@ class Member(Frozen):
     address: str
     connection: Connection
     udp_mbps: float  # what it can be expected to receive without loss
+    gpus: int = 0
+    standing: bool = False  # it is in already, and may be at work
+    spare: bool = False  # stands outside the run: so many of those as `Job.spares` take part
+
+
+class Collective(Frozen):
+    """all_reduce over these nodes, in the order of their ring; `least`: GB/s that are good.
+
+    `new`: those that are to be judged.
+    """
+
+    names: tuple[str, ...]
+    new: tuple[str, ...]
+    least: float
 
 
 class Job(Frozen):
     """`rounds`: pairs of names; those of one round run side by side."""
 
     members: tuple[Member, ...]
-    rounds: tuple[tuple[tuple[str, str], ...], ...]
+    rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
+    collective: Collective | None = None
+    spares: int = 3
     seconds: Seconds = Seconds()
     concurrency: int = 32
 

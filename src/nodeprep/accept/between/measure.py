@@ -227,6 +227,24 @@ class PairTest:
         return ran.stdout
 
 
+def why_busy(node: Node) -> str:
+    """Why a node that is in already must be left alone; empty when its GPUs are idle.
+
+    Raises Unreachable. A node without nvidia-smi has no GPUs to be busy with.
+    """
+    ask = "nvidia-smi --query-compute-apps=pid --format=csv,noheader"
+    ran = node.run(ask, sudo=False, timeout_s=20)
+    if ran.rc == _NOT_FOUND:
+        return ""
+    if ran.rc != 0 or ran.timed_out:
+        return f"nvidia-smi ended with {ran.rc}, so whether it is idle is not known"
+    lines = [line.strip() for line in ran.stdout.splitlines() if line.strip()]
+    if not all(line.isdigit() for line in lines):
+        idle = "no running processes" in ran.stdout.lower()
+        return "" if idle else f"nvidia-smi tells no processes: {excerpt(ran.stdout)}"
+    return f"at work: {len(lines)} processes on its GPUs" if lines else ""
+
+
 def clock(node: Node, now: Callable[[], float]) -> ClockFigures:
     """How far a node's clock is from its source's, and from this machine's. Raises Unreachable."""
     before = now()

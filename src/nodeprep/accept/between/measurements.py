@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Protocol
 
-from nodeprep.accept.between.figures import NOTHING, Both, ClockFigures, PairFigures, Trouble
+from nodeprep.accept.between.figures import (
+    NOTHING,
+    Both,
+    ClockFigures,
+    GroupFigures,
+    PairFigures,
+    Trouble,
+)
 from nodeprep.accept.between.rounds import Pair
 from nodeprep.model.profile import Gate
 
@@ -28,16 +36,31 @@ class Line:
     wrong: str = ""
 
 
+class Figures(Protocol):
+    """All that was measured."""
+
+    @property
+    def pairs(self) -> Sequence[PairFigures]: ...
+    @property
+    def clocks(self) -> Sequence[ClockFigures]: ...
+    @property
+    def groups(self) -> Sequence[GroupFigures]: ...
+
+
 @dataclass(frozen=True)
 class Measurement:
-    """`what`: in a sentence. `node_action`, `link_action`: what to do about a bad one."""
+    """`what`: in a sentence. `node_action`, `link_action`: what to do about a bad one.
+
+    `needs`: the tools, where something was not measured.
+    """
 
     proof: str
     gate: str
     what: str
     node_action: str
     link_action: str
-    lines: Callable[[Sequence[PairFigures], Sequence[ClockFigures]], tuple[Line, ...]]
+    lines: Callable[[Figures], tuple[Line, ...]]
+    needs: str = "is iperf3 installed and its port free, and no firewall between the nodes?"
 
     def gate_of(self, pair: Pair, gates: Gates) -> Gate | None:
         """Two nodes of unlike classes owe each other what the lesser one owes."""
@@ -72,32 +95,46 @@ def beside_loss(pairs: Sequence[PairFigures]) -> dict[str, str]:
     return said
 
 
-def _tcp(pairs: Sequence[PairFigures], _: Sequence[ClockFigures]) -> tuple[Line, ...]:
+def _tcp(found: Figures) -> tuple[Line, ...]:
     return tuple(
-        Line(p.pair, _least(p.tcp), p.tcp, p.troubles.get("tcp", _SILENT), "") for p in pairs
+        Line(p.pair, _least(p.tcp), p.tcp, p.troubles.get("tcp", _SILENT), "") for p in found.pairs
     )
 
 
-def _loss(pairs: Sequence[PairFigures], _: Sequence[ClockFigures]) -> tuple[Line, ...]:
+def _loss(found: Figures) -> tuple[Line, ...]:
     return tuple(
-        Line(p.pair, _most(p.loss), p.loss, p.troubles.get("loss", _SILENT), "") for p in pairs
+        Line(p.pair, _most(p.loss), p.loss, p.troubles.get("loss", _SILENT), "")
+        for p in found.pairs
     )
 
 
-def _path_mtu(pairs: Sequence[PairFigures], _: Sequence[ClockFigures]) -> tuple[Line, ...]:
+def _path_mtu(found: Figures) -> tuple[Line, ...]:
     return tuple(
         Line(p.pair, p.path_mtu, NOTHING, p.troubles.get("path_mtu", _SILENT), _black_hole(p))
-        for p in pairs
+        for p in found.pairs
     )
 
 
-def _clock(_: Sequence[PairFigures], clocks: Sequence[ClockFigures]) -> tuple[Line, ...]:
+def _clock(figures: Figures) -> tuple[Line, ...]:
     found = []
-    for a, b in combinations(clocks, 2):
+    for a, b in combinations(figures.clocks, 2):
         silent = next((c for c in (a, b) if c.source_ms is None), None)
         trouble = Trouble(why=silent.trouble, node=silent.node) if silent else _SILENT
         found.append(Line((a.node, b.node), _apart(a, b), NOTHING, trouble))
     return tuple(found)
+
+
+def _all_reduce(found: Figures) -> tuple[Line, ...]:
+    """The groups of two; the last figure of each counts."""
+    pairs = {g.group: g for g in found.groups if len(g.group) == 2}
+    return tuple(
+        Line((a, b), g.busbw, NOTHING, g.trouble or _SILENT, wrong_values(g))
+        for (a, b), g in pairs.items()
+    )
+
+
+def wrong_values(group: GroupFigures) -> str:
+    return f"{group.wrong} wrong values" if group.wrong else ""
 
 
 def _apart(a: ClockFigures, b: ClockFigures) -> float | None:
@@ -161,6 +198,15 @@ ALL: tuple[Measurement, ...] = (
         "see why this node's clock is another: chronyc -n sources; chronyc tracking",
         "give both nodes the same time sources: chronyc -n sources",
         _clock,
+    ),
+    Measurement(
+        "nccl.all_reduce", "nccl.all_reduce.inter_node.busbw", "all_reduce between nodes",
+        "TCP alone is good: look at NCCL's interface (/etc/nccl.conf), its sockets "
+        "(NCCL_SOCKET_NTHREADS, NCCL_NSOCKS_PERTHREAD), and whether NIC and GPUs share a NUMA node",
+        "compare nccl.conf and the NCCL version of both; then what only these two share",
+        _all_reduce,
+        "are mpirun, nccl-tests (built with MPI=1) and NCCL there, and no firewall between the "
+        "nodes?",
     ),
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nodeprep.accept.between import measurements
 from nodeprep.accept.between.attribution import Behind, blame, slow_nodes, slow_pairs
-from nodeprep.accept.between.figures import ClockFigures, PairFigures, Trouble
+from nodeprep.accept.between.figures import ClockFigures, GroupFigures, PairFigures, Trouble
 from nodeprep.accept.between.measurements import ALL, Gates, Line, Measurement, bad
 from nodeprep.accept.between.rounds import Pair
 from nodeprep.accept.findings import Finding, judge_measured, merge
@@ -21,6 +21,8 @@ from nodeprep.model.verdict import Outcome, Verdict
 
 ROLE = "network"
 _SHOWN = 4  # peers named in a reason
+_TOGETHER = "nccl.all_reduce"
+_NOT_OF_PAIRS = ("clock.offset", _TOGETHER)  # the latter looks twice by itself
 _STARVED = (f"{ROLE}/proof:tcp.pairs",)
 
 
@@ -29,11 +31,23 @@ def claim(measurement: Measurement) -> str:
 
 
 def not_applicable(why: str) -> tuple[Verdict, ...]:
-    """Each proof between nodes, for a node that has nobody to be measured with."""
+    """Each proof between nodes, for a node that there is nobody to measure with at all."""
     return tuple(
         Verdict(claim=claim(one), role=ROLE, verdict=Outcome.NOT_APPLICABLE, reason=why)
         for one in ALL
     )
+
+
+def unknown(why: str, action: str) -> tuple[Verdict, ...]:
+    """Each proof between nodes, for a node that should have been measured and was not."""
+    return tuple(
+        Verdict(claim=claim(one), role=ROLE, verdict=Outcome.UNKNOWN, reason=why, action=action)
+        for one in ALL
+    )
+
+
+def is_collective(verdict: Verdict) -> bool:
+    return verdict.claim == f"{ROLE}/proof:{_TOGETHER}"
 
 
 @dataclass(frozen=True)
@@ -41,13 +55,21 @@ class Fleet:
     """All that was measured. `lost`: nodes that could not be spoken to, and why.
 
     `baselines`: what a node measured when it was last accepted, by node and claim.
+    `aside`: nodes that are in already and took no part, and why.
+    `held`: nodes that were kept out of the collectives, and why.
+    `gpuless`: nodes that have nothing to run a collective on; `simulated`: or only stand-ins.
     """
 
     gates: Gates
     pairs: Sequence[PairFigures] = ()
     clocks: Sequence[ClockFigures] = ()
+    groups: Sequence[GroupFigures] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
     baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    aside: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+    gpuless: Collection[str] = ()
+    simulated: Collection[str] = ()
 
 
 def judge(fleet: Fleet, judged: Collection[str]) -> dict[str, tuple[Verdict, ...]]:
@@ -69,7 +91,7 @@ def suspicious(fleet: Fleet) -> set[Pair]:
     """Pairs that are bad or unknown by anything that iperf3 or ping measured."""
     return {
         line.pair
-        for view in (_View(one, fleet) for one in ALL if one.proof != "clock.offset")
+        for view in (_View(one, fleet) for one in ALL if one.proof not in _NOT_OF_PAIRS)
         for line in view.lines.values()
         if line.pair in view.bad or line.value is None
     }
@@ -82,7 +104,7 @@ class _View:
         self.one = measurement
         self.fleet = fleet
         self.claim = claim(measurement)
-        self.lines = {line.pair: line for line in measurement.lines(fleet.pairs, fleet.clocks)}
+        self.lines = {line.pair: line for line in measurement.lines(fleet)}
         self.gates = {pair: measurement.gate_of(pair, fleet.gates) for pair in self.lines}
         self.bad = {pair for pair, line in self.lines.items() if bad(line, self.gates[pair])}
         known = [pair for pair, line in self.lines.items() if line.value is not None]
@@ -100,13 +122,19 @@ class _View:
         self.slow_nodes, self.slow_pairs = slow_nodes(compared), slow_pairs(compared)
 
     def verdict(self, name: str) -> Verdict:
-        finding = self._finding(name)
-        return merge([finding], claim=self.claim, role=ROLE, simulated=False)
+        if self.one.proof == _TOGETHER and name in self.fleet.gpuless:
+            why = "no GPUs were rented, so no collective runs (profile: parts.gpus)"
+            return Verdict(claim=self.claim, role=ROLE, verdict=Outcome.NOT_APPLICABLE, reason=why)
+        findings = [self._finding(name), *self._together(name)]
+        simulated = self.one.proof == _TOGETHER and name in self.fleet.simulated
+        return merge(findings, claim=self.claim, role=ROLE, simulated=simulated)
 
     def _finding(self, name: str) -> Finding:
         own = [pair for pair in self.lines if name in pair]
         if self.one.gate not in self.fleet.gates.get(name, {}):
             return judge_measured(self.one.gate, self._worst(own)[0], None)
+        if why := self.fleet.held.get(name) if self.one.proof == _TOGETHER else None:
+            return self._not_measured(name, why, "mend that first; then measure again")
         if name in self.failed.nodes:
             return self._failed(name, [pair for pair in own if pair in self.bad], self._culprit)
         if links := self.failed.of(name):
@@ -156,7 +184,7 @@ class _View:
             wanted=self._wanted(name),
             reason=f"{self.one.what}: not measured with {peers or 'anybody'}: "
             + "; ".join(dict.fromkeys(whys)),
-            action="is iperf3 installed and its port free, and no firewall between the nodes?",
+            action=self.one.needs,
             detail=self._matrix(name),
         )
 
@@ -165,13 +193,7 @@ class _View:
         counted = [pair for pair in own if _peer(pair, name) not in others]
         aside = sorted({_peer(pair, name) for pair in own} & others)
         if not counted:
-            left = ", ".join(aside) or "none was"
-            return Finding(
-                outcome=Outcome.UNKNOWN,
-                wanted=self._wanted(name),
-                reason=f"{self.one.what}: no node is left to be measured with ({left})",
-                action="bring the other node in order, or run again without it",
-            )
+            return self._not_measured(name, *self._nobody(aside))
         found = self._measured(name, *self._worst(counted))
         notes = [*found.detail.get("notes", []), *self._notes(name, counted)]
         notes += [f"not counted: {', '.join(aside)}, which is bad itself"] if aside else []
@@ -179,6 +201,68 @@ class _View:
         if behind := self.slow_nodes.get(name):
             detail["slow"] = f"{_behind(behind, self._unit())} of the rest of the fleet"
         return found.model_copy(update={"detail": detail})
+
+    def _nobody(self, aside: Sequence[str]) -> tuple[str, str]:
+        """Why there was nobody to be measured with, and what to do."""
+        if aside or not self.fleet.aside:
+            held = sorted(self.fleet.held) if self.one.proof == _TOGETHER else []
+            left = ", ".join([*aside, *held]) or "none was"
+            return f"no node is left to be measured with ({left})", (
+                "bring the other node in order, or run again without it"
+            )
+        busy = "; ".join(f"{name}: {why}" for name, why in self.fleet.aside.items())
+        return f"no node that is in already was free ({busy})", (
+            "run again when one of them is idle (drain it for some minutes), or together with "
+            "another new node"
+        )
+
+    def _not_measured(self, name: str, why: str, action: str) -> Finding:
+        return Finding(
+            outcome=Outcome.UNKNOWN,
+            wanted=self._wanted(name),
+            reason=f"{self.one.what}: {why}",
+            action=action,
+        )
+
+    def _together(self, name: str) -> list[Finding]:
+        """What the groups of more than two say of a node that no pair explains."""
+        if self.one.proof != _TOGETHER or name in self.fleet.held:
+            return []
+        gone = {*self.failed.nodes, *self.silent.nodes}
+        gone |= {node for link in (*self.failed.links, *self.silent.links) for node in link}
+        last = {g.group: g for g in self.fleet.groups if len(g.group) > 2 and name in g.group}
+        own = [g for g in last.values() if not set(g.group) & gone]
+        if name in gone or not own:
+            return []
+        slow = [g for g in own if not self._good(g, name)]
+        if slow:
+            return [self._slow_together(min(slow, key=lambda g: len(g.group)), name)]
+        whole = max(own, key=lambda g: len(g.group))
+        told = f"over {len(whole.group)} nodes together"
+        gate = self.fleet.gates[name].get(self.one.gate)
+        return [judge_measured(self.one.gate, whole.busbw, gate, at=told)]
+
+    def _good(self, found: GroupFigures, name: str) -> bool:
+        gate = self.fleet.gates[name].get(self.one.gate)
+        reached = found.busbw is not None and gate is not None and found.busbw >= gate.fail
+        return reached and not found.wrong
+
+    def _slow_together(self, found: GroupFigures, name: str) -> Finding:
+        gate = self.fleet.gates[name].get(self.one.gate)
+        who = f"{len(found.group)} nodes together ({', '.join(found.group)})"
+        if found.trouble is not None:
+            return self._not_measured(name, f"{who}: {_said(found.trouble)}", self.one.needs)
+        judged = judge_measured(self.one.gate, found.busbw, gate, at=f"over {who}")
+        wrong = measurements.wrong_values(found)
+        return judged.model_copy(
+            update={
+                "outcome": Outcome.FAIL,
+                "reason": f"{self.one.what}: {wrong or judged.read} over {who}, "
+                "though its parts are good: it is what they share",
+                "action": "look at the switch between them and its uplinks: together they ask "
+                "for more than it carries",
+            }
+        )
 
     def _measured(self, name: str, value: float | None, pair: Pair | None) -> Finding:
         gate = self.gates[pair] if pair else None

@@ -3,7 +3,9 @@
 One connection a node, in one process: gevent changes the whole of it, so the parent stays out.
 
     NOTE   a word a round
-    DONE   {"pair": PairFigures} or {"clock": ClockFigures}; the last one {"ended": true}
+    DONE   {"pair": PairFigures}, {"clock": ClockFigures}, {"group": GroupFigures}, or {"aside":
+           a node's name, "why": …} for one that is in already and takes no part; the last one
+           {"ended": true}
     ERROR  a node that cannot be reached; its pairs are then left out, the others go on
 """
 
@@ -28,9 +30,11 @@ from typing import Any
 
 from gevent.pool import Pool
 
-from nodeprep.accept.between.figures import ClockFigures, PairFigures, Trouble
-from nodeprep.accept.between.job import Job
-from nodeprep.accept.between.measure import PairTest, clock
+from nodeprep.accept.between.collective import LIMIT_S, AllReduce
+from nodeprep.accept.between.figures import ClockFigures, GroupFigures, PairFigures, Trouble
+from nodeprep.accept.between.job import Collective, Job
+from nodeprep.accept.between.measure import PairTest, clock, why_busy
+from nodeprep.accept.between.search import Group, search
 from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, NodeprepError
 from nodeprep.model.event import Event, What
 from nodeprep.remote import Remote, open_nodes
@@ -40,6 +44,11 @@ Emit = Callable[[Event], None]
 
 def measure(job: Job, nodes: Mapping[str, Any], emit: Emit) -> None:
     """All rounds between the connected `nodes`; pairs of others are left out."""
+    nodes = _taking_part(job, nodes, emit)
+    if job.collective is not None:
+        _collective(job, job.collective, nodes, emit)
+    if not job.rounds:
+        return
     clocks = Pool(job.concurrency).imap_unordered(_clock, nodes.values())
     for found in clocks:
         emit(_done("clock", found))
@@ -51,6 +60,70 @@ def measure(job: Job, nodes: Mapping[str, Any], emit: Emit) -> None:
         tests = [_pair(job, nodes, pair, number) for pair in running]
         for figures in Pool(job.concurrency).imap_unordered(_run, tests):
             emit(_done("pair", figures))
+
+
+def _taking_part(job: Job, nodes: Mapping[str, Any], emit: Emit) -> dict[str, Any]:
+    """Without those that are at work: their figures say nothing, and their jobs would suffer."""
+    standing = [m for m in job.members if m.standing and m.name in nodes]
+    asked = Pool(job.concurrency).imap(lambda m: (m, _busy(nodes[m.name])), standing)
+    aside: dict[str, str] = {}
+    spares = job.spares
+    for member, busy in asked:
+        why = busy
+        if member.spare and not busy:
+            spares -= 1
+            why = "" if spares >= 0 else "not needed"
+        if why:
+            aside[member.name] = why
+            emit(Event(what=What.DONE, data={"aside": member.name, "why": why}))
+    return {name: node for name, node in nodes.items() if name not in aside}
+
+
+def _busy(node: Remote) -> str:
+    try:
+        return why_busy(node)
+    except Exception as problem:  # noqa: BLE001 - one node must not end the others
+        return f"{type(problem).__name__}: {problem}"
+
+
+def _collective(job: Job, wanted: Collective, nodes: Mapping[str, Any], emit: Emit) -> None:
+    """all_reduce over the groups that `search` asks for, until it knows enough."""
+    names = [name for name in wanted.names if name in nodes]
+    asking = search(names, wanted.new)
+    try:
+        step = next(asking)
+        while True:
+            told = ", ".join("-".join(group) if len(group) == 2 else f"{len(group)} together"
+                             for group in step)  # fmt: skip
+            emit(Event(what=What.NOTE, data={"text": f"all_reduce between nodes: {told}"}))
+            tests = [_all_reduce(job, nodes, group) for group in step]
+            found = list(Pool(job.concurrency).imap_unordered(_reduce, tests))
+            for figures in found:
+                emit(_done("group", figures))
+            step = asking.send({one.group: _good(one, wanted.least) for one in found})
+    except StopIteration:
+        return
+
+
+def _all_reduce(job: Job, nodes: Mapping[str, Any], group: Group) -> AllReduce:
+    members = {m.name: m for m in job.members if m.name in group}
+    return AllReduce(
+        [nodes[name] for name in group],
+        {name: member.address for name, member in members.items()},
+        gpus=min(member.gpus for member in members.values()),
+        limit_s=LIMIT_S,
+    )
+
+
+def _reduce(test: AllReduce) -> GroupFigures:
+    try:
+        return test.run()
+    except Exception as problem:  # noqa: BLE001 - one group must not end the others
+        return test.nothing(Trouble(why=f"{type(problem).__name__}: {problem}"))
+
+
+def _good(found: GroupFigures, least: float) -> bool | None:
+    return None if found.busbw is None else found.busbw >= least and not found.wrong
 
 
 def _pair(job: Job, nodes: Mapping[str, Any], pair: tuple[str, str], number: int) -> PairTest:
@@ -80,7 +153,7 @@ def _clock(node: Remote) -> ClockFigures:
         return ClockFigures(node=node.name, trouble=f"{type(problem).__name__}: {problem}")
 
 
-def _done(what: str, found: PairFigures | ClockFigures) -> Event:
+def _done(what: str, found: PairFigures | ClockFigures | GroupFigures) -> Event:
     return Event(what=What.DONE, data={what: found.model_dump(mode="json")})
 
 

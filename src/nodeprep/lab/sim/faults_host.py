@@ -111,6 +111,10 @@ def _network_slow(board: Board, factor: Any = 0.5) -> None:
     board["performance"]["factors"]["network"] = float(factor)
 
 
+def _path_slow(board: Board, peer: str = "gpu2", factor: Any = 0.05) -> None:
+    board["performance"].setdefault("peers", {})[peer] = float(factor)
+
+
 def _board_swapped(board: Board) -> None:
     dice = boards.Dice(board["seed"] + "/other")
     board["host"].update(serial="S" + str(dice.number("system", 10**9, 10**10 - 1)),
@@ -140,6 +144,11 @@ FAULTS = (
     Fault("nic_missing", "the NIC is missing (name)", _nic_missing),
     Fault("nic_other_driver", "the NIC has another driver (name, driver)", _nic_driver),
     Fault("slow_network", "collectives between nodes are slow (factor)", _network_slow),
+    Fault(
+        "slow_path",
+        "collectives over the hop to one other node are slow (peer, factor)",
+        _path_slow,
+    ),
     Fault("board_swapped", "another chassis and main board: other serials", _board_swapped),
     Fault("bios_old", "an old BIOS (version)", _bios_old),
 )

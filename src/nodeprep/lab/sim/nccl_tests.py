@@ -1,16 +1,16 @@
 """nccl-tests 2.10 to 2.17: all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf.
 
 One process with `-g N`, or under mpirun (Open MPI's variables): then the first rank prints for all,
-and ranks on other nodes are taken to have a board like this one.
+and those on other nodes tell it of their boards (`ranks`), or are taken to have one like it.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import board as boards
-from . import driver, installed, nccl, physics
+from . import driver, installed, nccl, physics, ranks
 from .result import Result, Usage, lines
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def run(args: list[str], board: Board) -> Result:
         return Result(1, "Invalid number of GPUs: %d requested but only %d were found.\n"
                       "Please check the number of processes and GPUs per process.\n"
                       % (here, len(gpus)))  # fmt: skip
+    others = ranks.gather(board, world // here) if ranks.spread() and world > here else None
     if rank:
         return Result()
     gpus = gpus[:here]
@@ -65,7 +66,10 @@ def run(args: list[str], board: Board) -> Result:
     if broken:
         failure = _failure(op, "NCCL", broken, 3)
         return Result(failure.rc, lines(head + said) + failure.out)
-    return _measure(board, op, options, gpus, world, head + said)
+    if others == []:
+        failure = _failure(op, "NCCL", "unhandled system error", 3)
+        return Result(failure.rc, lines(head + said) + failure.out)
+    return _measure(board, op, options, gpus, world, head + said, others)
 
 
 def _parse(args: list[str]) -> dict[str, str]:
@@ -149,11 +153,12 @@ def _head(board: Board, op: str, options: dict[str, str], gpus: list[Gpu], world
 
 
 def _measure(
-    board: Board, op: str, options: dict[str, str], gpus: list[Gpu], world: int, head: list[str]
-) -> Result:
+    board: Board, op: str, options: dict[str, str], gpus: list[Gpu], world: int, head: list[str],
+    others: list[dict[str, Any]] | None,
+) -> Result:  # fmt: skip
     check = options["check"] != "0" and board["nccl"]["validation"]
     wrong = int(board["nccl"]["wrong"])
-    peak = reachable(board, op, gpus, world)
+    peak = reachable(board, op, gpus, world, others)
     rows = [*head, *_titles()]
     found = []
     for size in _sizes(options):
@@ -204,20 +209,19 @@ def _share(op: str, world: int) -> float:
     return 2 * once if op == "all_reduce" else once
 
 
-def reachable(board: Board, op: str, gpus: list[Gpu], world: int) -> float:
-    """Bus bandwidth, GB/s, of large messages; between nodes the NIC decides."""
+def reachable(
+    board: Board, op: str, gpus: list[Gpu], world: int, nodes: list[dict[str, Any]] | None = None
+) -> float:
+    """Bus bandwidth, GB/s, of large messages; between nodes the slowest NIC or hop decides."""
     if world == 1:
         return float(boards.spec(board)["hbm_gb_s"]) / 2
     inside = physics.bus_bandwidth(board, op, gpus) if len(gpus) > 1 else 1e9
     if world == len(gpus):
         return inside
-    nic = board["nics"][0]
-    line = nic["speed"] / 8000 * 0.9 * (1.0 if nic["duplex"] == "Full" else 0.5)
-    lossy = 0.6 if nic["stats"]["rx_dropped"] else 1.0
     # Two nodes: a tree needs half the traffic of a ring, and looks faster than the line.
     tree = 1.3 if world == 2 * len(gpus) and os.environ.get("NCCL_ALGO", "") != "Ring" else 1.0
-    factors = board["performance"]["factors"]
-    return float(min(inside, line * lossy * tree * factors.get("network", 1.0)))
+    between = ranks.slowest(nodes) if nodes else ranks.line_rate(board)
+    return float(min(inside, between * tree))
 
 
 def _time(op: str, size: int, peak: float, world: int, share: float) -> float:

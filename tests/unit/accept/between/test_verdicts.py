@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nodeprep.accept.between.figures import GroupFigures, Trouble
 from nodeprep.accept.between.verdicts import Fleet, judge, not_applicable, suspicious
+from nodeprep.model.profile import Gate
 from nodeprep.model.verdict import Outcome, Verdict
 from tests.unit.accept.between.fleet import GATES, LINE, fleet, names, unmeasured, verdicts
 
@@ -226,7 +228,8 @@ def test_unlike_nodes_owe_each_other_what_the_lesser_one_owes() -> None:
 
 def test_a_node_alone_is_not_judged_and_the_reason_said() -> None:
     found = not_applicable("nobody to measure with")
-    assert [v.claim for v in found] == [f"network/proof:{proof}" for proof in PROOFS]
+    every = [*PROOFS, "nccl.all_reduce"]
+    assert [v.claim for v in found] == [f"network/proof:{proof}" for proof in every]
     assert {(v.verdict, v.reason) for v in found} == {
         (Outcome.NOT_APPLICABLE, "nobody to measure with")
     }
@@ -254,3 +257,83 @@ def test_nobody_passes_who_has_a_pair_that_is_bad_and_no_one_elses_fault(
 
 
 PAIRS_OF_FOUR = [(a, b) for n, a in enumerate(names(4)) for b in names(4)[n + 1 :]]
+
+
+class TestTogether:
+    """all_reduce: by pairs, and by the ring of all."""
+
+    def test_pairs_and_the_whole_pass(self) -> None:
+        pairs = [reduced(pair) for pair in (("gpu1", "gpu2"), ("gpu2", "gpu3"), ("gpu3", "gpu1"))]
+        found = together(*pairs, reduced(names(3)))
+        assert found["gpu1"].verdict is Outcome.PASS
+        assert "over 3 nodes together" in found["gpu1"].read
+
+    def test_a_node_whose_pairs_are_all_slow_is_the_reason(self) -> None:
+        slow = [reduced(("gpu1", "gpu2"), 0.2), reduced(("gpu2", "gpu3"), 0.2)]
+        found = together(*slow, reduced(("gpu3", "gpu1")))
+        assert {name for name, v in found.items() if v.verdict.blocks} == {"gpu2"}
+        assert "it is this node" in found["gpu2"].reason
+        assert "nccl.conf" in found["gpu2"].action
+
+    def test_one_slow_pair_is_a_link(self) -> None:
+        good = [reduced(("gpu2", "gpu3")), reduced(("gpu3", "gpu1"))]
+        found = together(reduced(("gpu1", "gpu2"), 0.2), *good)
+        assert {name for name, v in found.items() if v.verdict.blocks} == {"gpu1", "gpu2"}
+        assert "the link between gpu1 and gpu2" in found["gpu1"].reason
+
+    def test_the_second_look_counts(self) -> None:
+        found = together(reduced(("gpu1", "gpu2"), 0.2), reduced(("gpu1", "gpu2")), count=2)
+        assert not found["gpu1"].verdict.blocks
+
+    def test_a_slow_whole_of_good_pairs_is_what_they_share(self) -> None:
+        good = [reduced(pair) for pair in (("gpu1", "gpu2"), ("gpu2", "gpu3"), ("gpu3", "gpu1"))]
+        found = together(*good, reduced(names(3), 0.4))
+        assert {v.verdict for v in found.values()} == {Outcome.FAIL}
+        assert "it is what they share" in found["gpu1"].reason
+        assert "uplinks" in found["gpu1"].action
+
+    def test_a_slow_whole_is_not_held_against_those_who_are_good_without_the_culprit(self) -> None:
+        slow = [reduced(("gpu1", "gpu2"), 0.2), reduced(("gpu2", "gpu3"), 0.2)]
+        good = [reduced(("gpu3", "gpu4")), reduced(("gpu4", "gpu1"))]
+        rings = [reduced(names(4), 0.2), reduced(("gpu1", "gpu3", "gpu4"))]
+        found = together(*slow, *good, *rings, count=4)
+        assert {name for name, v in found.items() if v.verdict.blocks} == {"gpu2"}
+
+    def test_wrong_values_are_no_pass_however_fast(self) -> None:
+        found = together(reduced(("gpu1", "gpu2"), wrong=3), count=2)
+        assert found["gpu1"].verdict is Outcome.FAIL
+        assert "3 wrong values" in found["gpu1"].reason
+
+    @pytest.mark.parametrize("group", [("gpu1", "gpu2"), ("gpu1", "gpu2", "gpu3")])
+    def test_what_was_not_measured_has_not_passed(self, group: tuple[str, ...]) -> None:
+        trouble = Trouble(why="mpirun is missing", node="gpu1")
+        pairs = [reduced(("gpu2", "gpu3")), reduced(("gpu3", "gpu1"))]
+        found = together(*pairs, GroupFigures(group=group, trouble=trouble))
+        assert found["gpu1"].verdict is Outcome.UNKNOWN or len(group) == 2
+        if len(group) == 3:
+            assert "mpirun is missing" in found["gpu1"].reason
+            assert "MPI=1" in found["gpu1"].action
+
+    def test_nothing_at_all_is_unknown(self) -> None:
+        assert {v.verdict for v in together().values()} == {Outcome.UNKNOWN}
+
+    def test_who_has_no_gpus_runs_none(self) -> None:
+        found = together(gpuless=["gpu1"])
+        assert found["gpu1"].verdict is Outcome.NOT_APPLICABLE
+
+    def test_figures_of_stand_ins_say_so(self) -> None:
+        found = together(reduced(("gpu1", "gpu2")), count=2, simulated=["gpu1"])
+        assert (found["gpu1"].simulated, found["gpu2"].simulated) == (True, False)
+
+
+def reduced(group: object, busbw: float = 1.1, wrong: int = 0) -> GroupFigures:
+    return GroupFigures.model_validate({"group": group, "busbw": busbw, "wrong": wrong})
+
+
+def together(*groups: GroupFigures, count: int = 3, **more: object) -> dict[str, Verdict]:
+    gate = Gate(fail=1.0, unit="GB/s", source="10 GbE")
+    gates = {name: {"nccl.all_reduce.inter_node.busbw": gate} for name in names(count)}
+    return verdicts(
+        Fleet(gates=gates, groups=groups, **more),  # type: ignore[arg-type]
+        "nccl.all_reduce",
+    )

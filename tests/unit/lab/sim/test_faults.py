@@ -74,7 +74,7 @@ SEEN: dict[str, tuple[dict[str, Any], str, str]] = {
 ELSEWHERE = {
     "gpu_missing", "gpu_off_bus", "gpu_lost", "persistence_off", "dimm_missing", "disk_missing",
     "disk_replaced",
-    "nic_missing", "slow_network", "board_swapped", "driver_library_mismatch",
+    "nic_missing", "slow_network", "slow_path", "board_swapped", "driver_library_mismatch",
     "driver_not_loaded", "fabric_manager_missing", "fabric_manager_mismatch",
     "nccl_wrong_interface", "slow_busbw", "slow_host_link", "nccl_wrong_values", "gdrcopy_fails",
     "tool_silent", "tool_hangs", "tool_dies",
