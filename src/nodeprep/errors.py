@@ -48,12 +48,6 @@ class Interrupted(NodeprepError):
     exit_code = 130  # as every shell has it
 
 
-class GateFailed(NodeprepError):
-    """Drift was found, or a node did not pass."""
-
-    exit_code = EXIT_DRIFT
-
-
 class Unreachable(NodeprepError):
     """A node could not be spoken to."""
 

@@ -9,7 +9,9 @@ import pytest
 
 from nodeprep.accept.parsers.ethtool import (
     NicCounters,
+    NicModule,
     NicSettings,
+    parse_module,
     parse_settings,
     parse_statistics,
     worst,
@@ -28,6 +30,15 @@ COUNT = (
 # To whoever is next, at a few Mbit/s: enough for a bad cable to show, too little to disturb.
 LOAD = "ping -q -n -c {count} -i 0.002 -s 1400 -w 30 {host}"
 PINGS = 2000
+# What has no module says so in one of these ways; any other end is a tool that did not work.
+NO_MODULE = "no diagnostics"
+MODULE = (
+    'said=$(ethtool -m {nic} 2>&1) && echo "$said" && exit; rc=$?; case $said in'
+    ' *"not supported"*|*"Invalid argument"*|*"No such device or address"*)'
+    f" echo {NO_MODULE}; exit;;"
+    ' esac; echo "$said" >&2; exit $rc'
+)
+RX_POWER = "nic.module.rx_power"  # dBm
 LEAST = 1_000_000  # packets; among fewer a single error would be a rate
 
 
@@ -51,6 +62,39 @@ def test_each_nic_runs_at_its_speed(proof: Proof, nics: tuple[NicPart, ...]) -> 
             source="the profile",
             action=f"let both ends negotiate by themselves; {CABLE}",
         )
+
+
+@pytest.mark.proof("nic.module", timeout_s=60)
+def test_no_module_raises_an_alarm(
+    proof: Proof, profile: Profile, nics: tuple[NicPart, ...]
+) -> None:
+    """By the thresholds of the module's own maker. What it sees is gated where the profile asks.
+
+    Copper, backplanes and virtual NICs have no diagnostics, and so nothing that could be raised:
+    that is said, and is unknown only where the profile has a gate for it.
+    """
+    for nic in nics:
+        said = proof.run(MODULE.format(nic=nic.name), or_nothing=True)
+        if said.startswith(NO_MODULE):
+            gated = RX_POWER in profile.gates
+            proof.holds(
+                None if gated else True,
+                wanted=f"{nic.name}'s module raises no alarm",
+                read=f"{nic.name} has a module without diagnostics, or none",
+                reason=f"{nic.name} offers no diagnostics, and the profile has a gate for them",
+                action=f"take gates.{RX_POWER} out of the profile if the cable is copper",
+            )
+            continue
+        module = parse_module(said)
+        proof.holds(
+            not module.raised,
+            wanted=f"{nic.name}'s module raises no alarm",
+            read=f"{nic.name}: {', '.join(module.raised) or 'none'} ({_light(module)})",
+            source="the module's own thresholds",
+            action=f"clean both ends of the fibre; {CABLE}",
+        )
+        if RX_POWER in profile.gates:
+            proof.measured(RX_POWER, module.rx_dbm, at=f"at {nic.name}", action=CABLE)
 
 
 @pytest.mark.proof("nic.errors", timeout_s=60)
@@ -111,6 +155,13 @@ def _gateway(proof: Proof) -> str:
     if not found:
         raise Unknown("the node has no default route, so no neighbour to send to")
     return found.group(1)
+
+
+def _light(module: NicModule) -> str:
+    figures = [("rx", module.rx_dbm, "dBm"), ("tx", module.tx_dbm, "dBm")]
+    told = [f"{way} {value:g} {unit}" for way, value, unit in figures if value is not None]
+    told += [f"{module.celsius:g} C"] if module.celsius is not None else []
+    return ", ".join([module.kind, module.vendor, *told])
 
 
 def _words(found: NicSettings) -> str:

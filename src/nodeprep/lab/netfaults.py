@@ -1,8 +1,8 @@
 """Faults of a node's cable and switch port. They live on the lab's side of the cable, so that the
 node sees nothing of them but what it feels: no setting of its own changes.
 
-Linux's netem would do all of this, but few kernels of small machines have it: htb shapes, a classic
-BPF filter drops at random, and a bridge port with a small MTU swallows large frames by itself.
+Linux's netem would do all of this, but few kernels of small machines have it: htb shapes, and
+classic BPF filters drop at random, or what is too large.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from nodeprep.lab.state import LabDir, NodeState
 Args = Mapping[str, str]
 
 _PREFERENCE_LOSS = "10"
+_PREFERENCE_SIZE = "15"
 _PREFERENCE_TURN = "20"  # frames from the node are turned round through an ifb to be shaped
 _QUEUE = "262144"  # bytes that wait where it is slow: a port's buffer
-_FULL_MTU = "1500"
+_FULL_MTU = 1500
 _LEAST_MTU = 576
+_ETHERNET = 14  # bytes of a frame before its packet
+_SHOT, _GO_ON = 2, 2**32 - 1  # TC_ACT_SHOT, TC_ACT_UNSPEC
 
 
 def slow_link(lab: LabDir, one: NodeState, args: Args) -> None:
@@ -40,18 +43,31 @@ def unshape(lab: LabDir, one: NodeState, _args: Args) -> None:
 
 
 def mtu_blackhole(lab: LabDir, one: NodeState, args: Args) -> None:
-    # A bridge drops what its port does not carry, without a word: it is no router. Segments that
-    # the node's TCP hands over uncut (GSO) pass: connections live, large datagrams die.
     size = float(args["bytes"])
-    if not _LEAST_MTU <= size < float(_FULL_MTU):
+    if not _LEAST_MTU <= size < _FULL_MTU:
         raise BadInput(f"mtu_blackhole: bytes={args['bytes']} is no size below {_FULL_MTU}")
     netns, port, _ = _places(lab, one)
-    _ip(netns, "link", "set", port, "mtu", f"{size:.0f}")
+    _tc(netns, "qdisc", "add", "dev", port, "clsact", check=False)
+    for way in ("ingress", "egress"):
+        _tc(
+            netns, "filter", "add", "dev", port, way, "pref", _PREFERENCE_SIZE,
+            "bpf", "direct-action", "bytecode", no_larger(int(size) + _ETHERNET),
+        )  # fmt: skip
 
 
 def mtu_back(lab: LabDir, one: NodeState, _args: Args) -> None:
     netns, port, _ = _places(lab, one)
-    _ip(netns, "link", "set", port, "mtu", _FULL_MTU)
+    for way in ("ingress", "egress"):
+        _tc(netns, "filter", "del", "dev", port, way, "pref", _PREFERENCE_SIZE, check=False)
+
+
+def no_larger(size: int) -> str:
+    """Classic BPF: drop frames of more than so many bytes, and what will be cut into such.
+
+    A port with a small MTU would let pass what TCP hands over uncut (GSO).
+    """
+    program = ((0x80, 0, 0, 0), (0x25, 0, 1, size), (0x06, 0, 0, _SHOT), (0x06, 0, 0, _GO_ON))
+    return _bytecode(program)
 
 
 def udp_loss(lab: LabDir, one: NodeState, args: Args) -> None:
@@ -73,9 +89,8 @@ def udp_back(lab: LabDir, one: NodeState, _args: Args) -> None:
 
 
 def lossy(share: float) -> str:
-    """Classic BPF, as tc reads it: drop this share of all IPv4 UDP packets, at random."""
+    """Classic BPF: drop this share of all IPv4 UDP packets, at random."""
     random = 2**32 - 0x1000 + 56  # SKF_AD_OFF + SKF_AD_RANDOM: a fresh 32-bit number
-    drop, go_on = 2, 2**32 - 1  # TC_ACT_SHOT, TC_ACT_UNSPEC
     program = (
         (0x28, 0, 0, 12),  # the Ethernet type
         (0x15, 0, 5, 0x0800),  # IPv4, or go on
@@ -83,9 +98,14 @@ def lossy(share: float) -> str:
         (0x15, 0, 3, 17),  # UDP, or go on
         (0x20, 0, 0, random),
         (0x25, 1, 0, min(int(share * 2**32), 2**32 - 1)),  # greater: go on
-        (0x06, 0, 0, drop),
-        (0x06, 0, 0, go_on),
+        (0x06, 0, 0, _SHOT),
+        (0x06, 0, 0, _GO_ON),
     )
+    return _bytecode(program)
+
+
+def _bytecode(program: tuple[tuple[int, int, int, int], ...]) -> str:
+    """As tc reads it."""
     return f"{len(program)}," + ",".join(" ".join(map(str, line)) for line in program)
 
 

@@ -148,6 +148,8 @@ CASES = (
     Case("nic_half_duplex", {"hardware/nic:ens5f0": "half duplex"}, "check the switch port"),
     Case("nic_drops", {"nic.errors": "rx_missed_errors"}, "raise the receive ring"),
     Case("nic_errors", {"nic.errors": "rx_crc_errors"}, "cable or module"),
+    Case("module_rx_power_low", {"nic.module": "Laser rx power low alarm"},
+         "clean both ends of the fibre"),
     Case("nic_link_down", {"hardware/nic:ens5f0": "it has no link"}, "check cable"),
     Case("nic_missing", {"hardware/nic:ens5f0": "no NIC ens5f0; there: none"}, "provider"),
     Case("nic_other_driver", harmless="the order names no driver; where a profile does "

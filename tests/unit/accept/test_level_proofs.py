@@ -43,6 +43,7 @@ from tests.unit.accept.test_role_proofs import (
 )
 
 MODELS = ("a100-sxm4-40g-x4", "a100-pcie-40g-x4", "a100-sxm4-80g-x8", "h100-sxm5-80g-x8")
+RX_POWER = "nic.module.rx_power"
 Change = Callable[[Any], object]
 
 
@@ -414,6 +415,55 @@ class TestNics:
         assert verdict.verdict is Outcome.FAIL
         assert words in verdict.read
         assert verdict.action
+
+    def test_too_little_light_is_named(self, rack: Rack) -> None:
+        rack.broken(lambda board: board["nics"][0]["module"].update(rx_dbm=-21.5))
+        found = red(prove(rack, "base"))
+        assert found.keys() == {"nic.module"}
+        assert "Laser rx power low alarm" in found["nic.module"].read
+        assert "rx -21.5 dBm" in found["nic.module"].read
+        assert "fibre" in found["nic.module"].action
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "netlink error: Operation not supported",
+            "Cannot get module EEPROM information: Operation not supported",
+            "Cannot get Module EEPROM data: Invalid argument",
+        ],
+    )
+    def test_a_nic_without_module_diagnostics_has_no_alarm_unless_the_profile_asks(
+        self, rack: Rack, said: str
+    ) -> None:
+        tool = f"echo '{said}' >&2; exit 1"
+        rack.tool("ethtool", f'case "$1" in -m) {tool};; esac')
+        found = prove(rack, "base").proof("nic.module")
+        assert found.verdict is Outcome.PASS
+        assert "without diagnostics" in found.read
+        gate = {"fail": -14.0, "unit": "dBm", "source": "a test"}
+        asked = Profile.model_validate(
+            {**REAL.model_dump(), "gates": {**REAL.model_dump()["gates"], RX_POWER: gate}}
+        )
+        found = prove(rack, "base", on=asked).proof("nic.module")
+        assert found.verdict is Outcome.UNKNOWN
+        assert "has a gate" in found.reason
+
+    @pytest.mark.parametrize(("dbm", "outcome"), [(-9.0, Outcome.PASS), (-15.0, Outcome.FAIL)])
+    def test_a_profile_may_say_how_much_light_it_takes(
+        self, rack: Rack, dbm: float, outcome: Outcome
+    ) -> None:
+        rack.broken(lambda board: board["nics"][0]["module"].update(rx_dbm=dbm))
+        gate = {"fail": -14.0, "unit": "dBm", "source": "a test"}
+        asked = Profile.model_validate(
+            {**REAL.model_dump(), "gates": {**REAL.model_dump()["gates"], RX_POWER: gate}}
+        )
+        assert prove(rack, "base", on=asked).proof("nic.module").verdict is outcome
+
+    def test_a_module_that_cannot_be_read_is_unknown(self, rack: Rack) -> None:
+        rack.tool("ethtool", 'case "$1" in -m) echo "Input/output error" >&2; exit 5;; esac')
+        found = prove(rack, "base").proof("nic.module")
+        assert found.verdict is Outcome.UNKNOWN
+        assert "Input/output error" in found.reason
 
     def test_frames_that_nobody_listens_to_are_no_loss(self, rack: Rack) -> None:
         rack.broken(counts(rx_dropped=1284331))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeprep.accept.parsers.dcgm import parse_dcgm, plugin
-from nodeprep.accept.parsers.ethtool import parse_settings, parse_statistics, worst
+from nodeprep.accept.parsers.ethtool import parse_module, parse_settings, parse_statistics, worst
 from nodeprep.accept.parsers.gdrcopy import parse_gdrcopy_copybw
 from nodeprep.accept.parsers.nccl_tests import parse_nccl_test
 from nodeprep.accept.parsers.nvbandwidth import parse_nvbandwidth
@@ -256,3 +257,62 @@ class TestGarbage:
         except ParseError:
             return
         assert found.figures() is not None
+
+
+QSFP = """\
+\tIdentifier                                : 0x11 (QSFP28)
+\tTransceiver type                          : 100G Ethernet: 100G Base-SR4 or 25GBase-SR
+\tVendor name                               : Mellanox
+\tVendor PN                                 : MMA1B00-C100D
+\tModule temperature                        : 41.50 degrees C / 106.70 degrees F
+\tAlarm/warning flags implemented           : Yes
+\tTransmit avg optical power (Channel 1)    : 1.0 mW / 0.00 dBm
+\tTransmit avg optical power (Channel 2)    : 0.9 mW / -0.46 dBm
+\tRcvr signal avg optical power(Channel 1)  : 0.8 mW / -0.97 dBm
+\tRcvr signal avg optical power(Channel 2)  : 0.0001 mW / -40.00 dBm
+\tLaser bias current high alarm   (Chan 1)  : Off
+\tLaser rx power low alarm   (Channel 2)    : On
+\tLaser rx power low alarm threshold        : 0.0457 mW / -13.40 dBm
+"""
+COPPER = """\
+\tIdentifier                                : 0x03 (SFP)
+\tTransceiver type                          : Passive Cable
+\tVendor name                               : OEM
+\tOptical diagnostics support               : No
+"""
+CMIS = """\
+\tIdentifier                                : 0x19 (QSFP-DD)
+\tTransceiver type                          : 400G Ethernet
+\tRx power low alarm                        : [ No, No, Yes, No ]
+\tTx fault                                  : None
+"""
+
+
+class TestModule:
+    def test_the_worst_lane_counts(self) -> None:
+        found = parse_module(QSFP)
+        assert (found.rx_dbm, found.tx_dbm, found.celsius) == (-40.0, -0.46, 41.5)
+        assert found.raised == ("Laser rx power low alarm   (Channel 2)",)
+        assert found.vendor == "Mellanox MMA1B00-C100D"
+
+    def test_a_cable_of_copper_sees_no_light(self) -> None:
+        found = parse_module(COPPER)
+        assert (found.kind, found.rx_dbm, found.raised) == ("Passive Cable", None, ())
+
+    def test_cmis_tells_by_lane(self) -> None:
+        assert parse_module(CMIS).raised == ("Rx power low alarm",)
+
+    def test_no_light_at_all(self) -> None:
+        text = QSFP.replace("0.0001 mW / -40.00 dBm", "0 mW / -inf dBm")
+        text = text.replace("0.8 mW / -0.97 dBm", "0 mW / -inf dBm")
+        assert parse_module(text).rx_dbm is None
+
+    @pytest.mark.parametrize("text", ["", "netlink error: Operation not supported\n", "\x00{"])
+    def test_what_tells_of_no_module_is_no_module(self, text: str) -> None:
+        with pytest.raises(ParseError, match="no module"):
+            parse_module(text)
+
+    @given(st.text())
+    def test_whatever_is_printed_does_no_harm(self, text: str) -> None:
+        with contextlib.suppress(ParseError):
+            parse_module(text)

@@ -25,6 +25,7 @@ from nodeprep.model.verdict import Outcome, Verdict
 from tests.unit.accept.nodes import (
     CLOCK,
     ROOT,
+    SIM,
     Answer,
     FakeNode,
     Outcomes,
@@ -133,6 +134,14 @@ class Rack:
         self.node.answers = {pattern: answer, **self.node.answers}
         self.node.answers[pattern] = answer
 
+    def tool(self, name: str, script: str) -> None:
+        """`script` runs first; where it does not end, the stand-in answers."""
+        assert self.node.sim
+        place = self.node.sim / "bin" / name
+        place.unlink(missing_ok=True)
+        place.write_text(f'#!/bin/sh\n{script}\nexec {SIM} {name} "$@"\n')
+        place.chmod(0o755)
+
     def broken(self, change: Callable[[Any], object]) -> None:
         break_board(self.node, change)
 
@@ -166,7 +175,7 @@ ROLES = {
     "site_cache": {"site_cache.never_blocks"},
     "base": {
         "clock.synchronised", "clock.offset", "limits.login", "limits.service",
-        "cpu.cores_per_gpu", "cpu.numa", "nic.link", "nic.errors",
+        "cpu.cores_per_gpu", "cpu.numa", "nic.link", "nic.errors", "nic.module",
     },
     "nic_tuning": {"nic.interrupts"},
     "nvidia_driver": {

@@ -28,6 +28,8 @@ def ran(program: str, packet: bytes, random: int) -> int:
             return k
         if code == 0x20:
             accumulator = random if k == RANDOM else int.from_bytes(packet[k : k + 4], "big")
+        elif code == 0x80:
+            accumulator = len(packet)
         elif code in (0x28, 0x30):
             accumulator = int.from_bytes(packet[k : k + (2 if code == 0x28 else 1)], "big")
         else:
@@ -78,3 +80,8 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_touched(
     chosen = hostfaults.CATALOGUE[fault]
     with pytest.raises(BadInput, match=complaint):
         chosen.inject(lab, lab.load().node("gpu1"), hostfaults.arguments(chosen, given))
+
+
+@pytest.mark.parametrize(("length", "told"), [(1414, PASSED), (1415, DROPPED), (60000, DROPPED)])
+def test_what_is_too_large_is_dropped_cut_or_not(length: int, told: int) -> None:
+    assert ran(netfaults.no_larger(1414), bytes(length), 0) == told

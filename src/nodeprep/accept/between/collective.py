@@ -34,6 +34,11 @@ _SETTINGS = {
     "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
     "OMPI_MCA_orte_leave_session_attached": "1",  # so that ending the command ends the daemon
     "PRTE_MCA_prte_leave_session_attached": "1",
+    # A site's admin user may be root; mpirun would refuse.
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     # MPI only brings NCCL's ranks together: plain TCP does, whatever else was built in.
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "tcp,self",

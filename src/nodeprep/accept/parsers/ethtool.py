@@ -1,11 +1,11 @@
-"""`ethtool NAME` and `ethtool -S NAME`: what a NIC negotiated, and what it counts."""
+"""`ethtool NAME`, `-S NAME`, `-m NAME`: what a NIC negotiated, counts, and what its module sees."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from nodeprep.accept.parsers.text import ParseError, clean, excerpt
+from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number
 
 TOOL = "ethtool"
 _SETTING = re.compile(r"^\s*(Speed|Duplex|Link detected):\s*(.*?)\s*$", re.MULTILINE)
@@ -22,6 +22,13 @@ _HARMLESS = re.compile(
 # The kernel's own: frames of protocols that nobody listens to (LLDP, spanning tree) count here too.
 _KERNELS = ("rx_dropped", "tx_dropped")
 _PACKETS = re.compile(r"^(?:port\.)?(?:rx|tx)_(?:packets|packets_phy|ucast_packets|ucast_frames)$")
+_TOLD = re.compile(r"^[ \t]*(\S.*?)[ \t]*:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_FLAG = re.compile(r"\b(?:alarm|warning|fault|LOS|LOL)\b(?!.*implemented)")
+_ON = re.compile(r"\b(?:On|Yes)\b")
+# SFP, QSFP (by channel) and CMIS name them differently.
+_RX = re.compile(r"(?:Receiver signal average optical power|Rcvr signal avg optical power)")
+_TX = re.compile(r"(?:Laser output power|Transmit avg optical power)(?! (?:high|low))")
+_DBM = re.compile(r"(-?[\d.]+|-inf) dBm")
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,50 @@ class NicCounters:
     def packets(self) -> int:
         """Received or sent, whichever is known and more. 0: not told."""
         return max((v for k, v in self.values.items() if _PACKETS.match(k.lower())), default=0)
+
+
+@dataclass(frozen=True)
+class NicModule:
+    """The module in a NIC's cage. Powers in dBm, the worst lane's; None where none is told.
+
+    `raised`: alarms and warnings that are on, by the module's own names.
+    """
+
+    kind: str
+    vendor: str
+    rx_dbm: float | None
+    tx_dbm: float | None
+    celsius: float | None
+    raised: tuple[str, ...]
+
+
+def parse_module(text: str) -> NicModule:
+    """ParseError when nothing is told of a module. A cable of copper tells no power: None."""
+    told = _TOLD.findall(clean(text))
+    values: dict[str, str] = dict(reversed(told))
+    if "Identifier" not in values:
+        raise ParseError(TOOL, f"no module in: {excerpt(text) or 'nothing'}")
+    raised = [
+        name for name, value in told
+        if _FLAG.search(name) and "threshold" not in name and _ON.search(value)
+    ]  # fmt: skip
+    return NicModule(
+        kind=values.get("Transceiver type", values["Identifier"]),
+        vendor=" ".join(values.get(f"Vendor {part}", "") for part in ("name", "PN")).strip(),
+        rx_dbm=_least_dbm(told, _RX),
+        tx_dbm=_least_dbm(told, _TX),
+        celsius=number(values.get("Module temperature")),
+        raised=tuple(raised),
+    )
+
+
+def _least_dbm(told: list[tuple[str, str]], what: re.Pattern[str]) -> float | None:
+    found = [
+        number(dbm.group(1))
+        for name, value in told
+        if what.match(name) and (dbm := _DBM.search(value))
+    ]
+    return min((value for value in found if value is not None), default=None)
 
 
 def parse_settings(text: str) -> NicSettings:

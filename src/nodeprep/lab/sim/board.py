@@ -178,6 +178,9 @@ def nics(dice: Dice) -> list[dict[str, Any]]:
         "coalesce": {"adaptive-rx": False, "adaptive-tx": False, "rx-usecs": 1, "tx-usecs": 0},
         "features": {},
         "pause": {"autoneg": False, "rx": True, "tx": True},
+
+
+        "module": {"rx_dbm": -2.7, "tx_dbm": -2.3, "celsius": 36.0},
         "stats": {"rx_dropped": 0, "rx_missed_errors": 0, "rx_crc_errors": 0, "rx_errors": 0},
     }]  # fmt: skip
 

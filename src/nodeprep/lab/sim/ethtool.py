@@ -218,9 +218,67 @@ def _set_pause(nic: Nic, words: list[str]) -> Result:
     return Result()
 
 
+# What the module's maker calls too little and too much: alarm, warning, warning, alarm.
+_LIMITS = {
+    "Laser output power": (-12.0, -8.0, 0.0, 2.0),
+    "Module temperature": (-10.0, -5.0, 75.0, 80.0),
+    "Laser rx power": (-20.0, -18.0, 0.0, 2.0),
+}
+
+
+def _module(nic: Nic, _: list[str]) -> Result:
+    """An SFP+ for multimode fibre, with diagnostics of its own."""
+    module = nic.get("module")
+    if not module:
+        return Result(1, err="netlink error: Operation not supported\n")
+    now = {
+        "Laser output power": module["tx_dbm"],
+        "Module temperature": module["celsius"],
+        "Laser rx power": module["rx_dbm"],
+    }
+    rows = [
+        ("Identifier", "0x03 (SFP)"),
+        ("Extended identifier", "0x04 (GBIC/SFP defined by 2-wire interface ID)"),
+        ("Connector", "0x07 (LC)"),
+        ("Transceiver type", "10G Ethernet: 10G Base-SR"),
+        ("BR, Nominal", "10300MBd"),
+        ("Length (OM3)", "300m"),
+        ("Laser wavelength", "850nm"),
+        ("Vendor name", "FINISAR CORP."),
+        ("Vendor PN", "FTLX8574D3BCL"),
+        ("Vendor SN", "A" + nic["mac"].replace(":", "").upper()[:7]),
+        ("Optical diagnostics support", "Yes"),
+        ("Laser bias current", "7.636 mA"),
+        ("Laser output power", _power(module["tx_dbm"])),
+        ("Receiver signal average optical power", _power(module["rx_dbm"])),
+        ("Module temperature", _heat(module["celsius"])),
+        ("Module voltage", "3.2984 V"),
+        ("Alarm/warning flags implemented", "Yes"),
+    ]
+    for what, (low, lower, higher, high) in _LIMITS.items():
+        value = now[what]
+        flags = (value > high, value < low, value > higher, value < lower)
+        names = ("high alarm", "low alarm", "high warning", "low warning")
+        rows += [(what + " " + name, "On" if on else "Off") for name, on in zip(names, flags)]
+    for what, limits in _LIMITS.items():
+        told = _heat if what == "Module temperature" else _power
+        for name, limit in zip(("low alarm", "low warning", "high warning", "high alarm"), limits):
+            rows.append(("%s %s threshold" % (what, name), told(limit)))
+    return Result(out=lines(["\t%-41s : %s" % row for row in rows]))
+
+
+def _power(dbm: float) -> str:
+    return "%.4f mW / %.2f dBm" % (10 ** (dbm / 10), dbm)
+
+
+def _heat(celsius: float) -> str:
+    return "%.2f degrees C / %.2f degrees F" % (celsius, celsius * 1.8 + 32)
+
+
 _OPTIONS: dict[str, Callable[[Nic, list[str]], Result]] = {
     "": _settings,
     "-i": _driver, "--driver": _driver,
+    "-m": _module, "--module-info": _module,
     "-S": _statistics, "--statistics": _statistics,
     "-g": _rings, "--show-ring": _rings, "-G": _set_rings, "--set-ring": _set_rings,
     "-l": _channels, "--show-channels": _channels,

@@ -107,6 +107,10 @@ def _nic_driver(board: Board, name: str = "", driver: str = "igb") -> None:
     _nic(board, name)["driver"] = driver
 
 
+def _module_dark(board: Board, name: str = "", dbm: Any = -21.5) -> None:
+    _nic(board, name)["module"]["rx_dbm"] = float(dbm)
+
+
 def _network_slow(board: Board, factor: Any = 0.5) -> None:
     board["performance"]["factors"]["network"] = float(factor)
 
@@ -143,6 +147,9 @@ FAULTS = (
     Fault("nic_link_down", "the NIC has no link (name)", _nic_down),
     Fault("nic_missing", "the NIC is missing (name)", _nic_missing),
     Fault("nic_other_driver", "the NIC has another driver (name, driver)", _nic_driver),
+    Fault(
+        "module_rx_power_low", "too little light reaches the NIC's module (name, dbm)", _module_dark
+    ),
     Fault("slow_network", "collectives between nodes are slow (factor)", _network_slow),
     Fault(
         "slow_path",

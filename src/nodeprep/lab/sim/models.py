@@ -16,7 +16,7 @@ _A100: Spec = {
     "vbios": "92.00.45.00.06",
     "clocks": {"graphics": 1410, "sm": 1410, "video": 1290},
     "idle_clock": 210,
-    "temps": {"shutdown": 92, "slowdown": 89, "max_operating": 85, "memory_max": 95},
+    "temps": {"shutdown": 92, "slowdown": 87, "max_operating": 83, "memory_max": 95},
     "gen": 4,
     "links": 12,
     "link_gb_s": 25.0,

@@ -60,6 +60,7 @@ SEEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "nic_half_duplex": ({}, "ethtool ens5f0", "Duplex: Half"),
     "nic_drops": ({}, "ethtool -S ens5f0", r"rx_dropped: [1-9]"),
     "nic_errors": ({}, "ethtool -S ens5f0", r"rx_crc_errors: [1-9]"),
+    "module_rx_power_low": ({}, "ethtool -m ens5f0", r"rx power low alarm +: On"),
     "nic_link_down": ({}, "ethtool ens5f0", "Link detected: no"),
     "nic_other_driver": ({}, "ethtool -i ens5f0", "driver: igb\n"),
     "bios_old": ({}, "dmidecode -s bios-version", r"1\.1"),
