@@ -169,6 +169,7 @@ def test_a_bad_pair_is_a_link_and_a_port_that_swallows_full_packets_is_a_node(
     )
     slow, short = refused(fleet, "tcp.pairs"), refused(fleet, "path_mtu")
     assert set(slow) == {"gpu1", "gpu2", "gpu4"}  # no full segment gets through a black hole
+    assert list(short) == ["gpu4"], {name: v.reason for name, v in short.items()}
     assert "the link between gpu1 and gpu2" in slow["gpu1"].reason == slow["gpu2"].reason
     assert "waiver" in slow["gpu1"].action
     assert list(short) == ["gpu4"]
