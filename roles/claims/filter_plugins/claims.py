@@ -296,13 +296,20 @@ def _mounted(claim: Claim, device: str, line: str) -> bool:
     return same and options >= wanted
 
 
-# How nvidia-smi asks for a setting, and how it is given: (field, option, yes, no).
+# How nvidia-smi asks for a setting, and how it is given: (fields, option, yes, no).
 _GPU = {
-    "persistence_mode": ("persistence_mode", "-pm", "1", "0"),
-    "mig_mode": ("mig.mode.current", "-mig", "1", "0"),
-    "ecc_mode": ("ecc.mode.current", "-e", "1", "0"),
-    "power_limit_w": ("power.limit", "-pl", "", ""),
-}
+    "persistence_mode": (["persistence_mode"], "-pm", "1", "0"),
+    "mig_mode": (["mig.mode.current"], "-mig", "1", "0"),
+    "ecc_mode": (["ecc.mode.current"], "-e", "1", "0"),
+    "power_limit_w": (["power.limit"], "-pl", "", ""),
+    "application_clocks": (
+        ["clocks.applications.memory", "clocks.applications.graphics"], "-ac", "", "",
+    ),
+    "application_clocks_default": (
+        ["clocks.applications.memory", "clocks.default_applications.memory",
+         "clocks.applications.graphics", "clocks.default_applications.graphics"], "-rac", "", "",
+    ),
+}  # fmt: skip
 
 
 def gpu_settable(claims: list[Claim]) -> list[Claim]:
@@ -312,32 +319,39 @@ def gpu_settable(claims: list[Claim]) -> list[Claim]:
 
 def gpu_query(claims: list[Claim]) -> str:
     """Fields for `nvidia-smi --query-gpu=`, in the order of the claims."""
-    return ",".join(_GPU[claim["name"]][0] for claim in claims)
+    return ",".join(field for claim in claims for field in _GPU[claim["name"]][0])
 
 
 def gpus(claims: list[Claim], text: str) -> list[Claim]:
     """Settings that at least one GPU lacks. `text`: the csv,noheader,nounits of `gpu_query`."""
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line]
-    return [
-        claim
-        for column, claim in enumerate(claims)
-        if not rows or any(not _gpu_holds(claim["value"], row[column]) for row in rows)
-    ]
+    differing, column = [], 0
+    for claim in claims:
+        end = column + len(_GPU[claim["name"]][0])
+        if not rows or any(not _gpu_holds(claim, row[column:end]) for row in rows):
+            differing.append(claim)
+        column = end
+    return differing
 
 
-def _gpu_holds(value: Any, cell: str) -> bool:
+def _gpu_holds(claim: Claim, cells: list[str]) -> bool:
+    value = claim["value"]
+    if len(cells) == 4:
+        return (cells[0] == cells[1] and cells[2] == cells[3]) is value
     if isinstance(value, bool):
-        return cell == ("Enabled" if value else "Disabled")
+        return cells == ["Enabled" if value else "Disabled"]
     try:
-        return float(cell) == float(value)
+        return float(cells[0]) == float(value)
     except ValueError:
-        return cell == str(value)
+        return ",".join(cells) == str(value)
 
 
 def gpu_set(claim: Claim) -> list[str]:
     """The arguments of nvidia-smi that set a claim."""
-    _, option, yes, no = _GPU[claim["name"]]
+    fields, option, yes, no = _GPU[claim["name"]]
     value = claim["value"]
+    if len(fields) == 4:
+        return [option]
     return [option, (yes if value else no) if isinstance(value, bool) else str(value)]
 
 
@@ -364,6 +378,15 @@ def _nic_differs(said: dict[str, Any]) -> bool:
     return bool(said["change"] or said.get("impossible") or said.get("pending"))
 
 
+def mig_differs(claims: list[Claim], text: str) -> bool:
+    """Whether a GPU of `nvidia-smi -L` has other MIG devices than are claimed."""
+    blocks = re.split(r"^GPU ", text, flags=re.MULTILINE)[1:]
+    found = {
+        ",".join(sorted(re.findall(r"^\s+MIG (\S+)", block, re.MULTILINE))) for block in blocks
+    }
+    return found != {str(claim["value"]) for claim in claims}
+
+
 class FilterModule:
     """What Ansible finds here."""
 
@@ -371,7 +394,7 @@ class FilterModule:
         names = (
             todo, notified, secret, files, parents, packages, apt_names, sysctls, assignment,
             modules, unbuilt, arguments, argument_words, argument_names, show, units, mount_unit,
-            mount_links, mounts, gpu_settable, gpu_query, gpus, gpu_set,
+            mount_links, mounts, gpu_settable, gpu_query, gpus, gpu_set, mig_differs,
             nics, nic_changes,
         )  # fmt: skip
         return {f"claims_{function.__name__}": function for function in names}

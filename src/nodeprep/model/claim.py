@@ -233,7 +233,10 @@ class Governor(_Claim):
 
 
 class Gpu(_Claim):
-    """One setting that every GPU must have. `name` is a field of `hardware.Gpu`."""
+    """One setting that every GPU must have. `name` is a field of `hardware.Gpu`, or `mig_devices`.
+
+    The value of `mig_devices` is the sorted profiles of a GPU's MIG devices, `3g.20gb,3g.20gb`.
+    """
 
     kind: Literal["gpu"] = "gpu"
     value: str | int | bool

@@ -73,6 +73,8 @@ class Gpu(Frozen):
     ecc_mode: bool | None = None
     mig_mode: bool | None = None
     power_limit_w: float | None = None
+    application_clocks: str | None = None  # memory and graphics in MHz: 1215,1410
+    application_clocks_default: bool | None = None
     pcie_gen_max: int | None = None
     pcie_gen: int | None = None
     pcie_width_max: int | None = None

@@ -919,7 +919,12 @@ def read_output(node: Node, claim: Data) -> Data:
 def read_gpus(node: Node, claims: List[Data]) -> Dict[str, Found]:
     answer: Dict[str, Found] = {}
     for claim in claims:
-        values = {gpu["pci_address"]: gpu.get(claim["name"]) for gpu in node.once(driver_gpus)}
+        name = claim["name"]
+        if name == "mig_devices":
+            by_uuid = node.once(mig_devices)
+            values = {g["pci_address"]: by_uuid.get(g["uuid"]) for g in node.once(driver_gpus)}
+        else:
+            values = {gpu["pci_address"]: gpu.get(name) for gpu in node.once(driver_gpus)}
         data: Data = {"values": values}
         if is_simulated(node, "nvidia-smi"):
             data["simulated"] = True
@@ -1004,6 +1009,8 @@ def _gpu(gpu: Any) -> Data:
         "persistence_mode": _switch(_said(gpu, "persistence_mode")),
         "ecc_mode": _switch(_said(gpu, "ecc_mode/current_ecc")),
         "mig_mode": _switch(_said(gpu, "mig_mode/current_mig")),
+        "application_clocks": _clocks(gpu, "applications_clocks"),
+        "application_clocks_default": _are_default(gpu),
         "power_limit_w": _number(
             _said(
                 gpu,
@@ -1018,6 +1025,37 @@ def _gpu(gpu: Any) -> Data:
         "pcie_width_max": _whole(_said(gpu, link + "link_widths/max_link_width")),
         "pcie_width": _whole(_said(gpu, link + "link_widths/current_link_width")),
     }
+
+
+def _clocks(gpu: Any, group: str) -> Optional[str]:
+    """`1215,1410`: memory and graphics in MHz, as nvidia-smi takes them."""
+    memory = _whole(_said(gpu, group + "/mem_clock"))
+    graphics = _whole(_said(gpu, group + "/graphics_clock"))
+    return None if memory is None or graphics is None else "%d,%d" % (memory, graphics)
+
+
+def _are_default(gpu: Any) -> Optional[bool]:
+    now, default = _clocks(gpu, "applications_clocks"), _clocks(gpu, "default_applications_clocks")
+    return None if now is None or default is None else now == default
+
+
+def parse_mig_devices(text: str) -> Dict[str, str]:
+    """Profiles of the MIG devices by their GPU's UUID, of `nvidia-smi -L`: `3g.20gb,3g.20gb`."""
+    found: Dict[str, List[str]] = {}
+    uuid = ""
+    for line in text.splitlines():
+        gpu = re.match(r"GPU \d+: .*\(UUID: (GPU-[0-9a-fA-F-]+)\)", line)
+        device = re.match(r"\s+MIG (\S+)\s+Device", line)
+        if gpu:
+            uuid = gpu.group(1)
+            found[uuid] = []
+        elif device and uuid:
+            found[uuid].append(device.group(1))
+    return {uuid: ",".join(sorted(profiles)) for uuid, profiles in found.items()}
+
+
+def mig_devices(node: Node) -> Dict[str, str]:
+    return parse_mig_devices(tool(node, ["nvidia-smi", "-L"], 30))
 
 
 def driver_gpus(node: Node) -> List[Data]:

@@ -115,7 +115,9 @@ CASES = (
     Case("hw_slowdown", {"gpu.throttle": "hw_slowdown",
                          "gpu.throttle_under_load": "hw_slowdown"}, "check power and cooling"),
     Case("power_brake", {"gpu.throttle": "hw_power_brake_slowdown"}, "check power and cooling"),
-    Case("power_cap", {"gpu.power_limit": "250 W"}, "nvidia-smi -pl"),
+    Case("power_cap",
+         {"nvidia_driver/gpu:power_limit_w": "250", "gpu.power_limit": "250 W"},
+         "provision mends it"),
     Case("clocks_locked", {"gpu.clocks_under_load": "765 of 1410 MHz", **NCCL_SLOW},
          "nvidia-smi -rgc"),
     # Their settings, and who uses them

@@ -46,7 +46,7 @@ from tests.unit.accept.test_role_proofs import CLAIMS, GOOD
 
 ROLES = ("base", "nvidia_driver", "nccl", "gdrcopy", "gpu_tools")
 TOOLS = ("lscpu", "lsblk", "lspci", "dmidecode", "ethtool", "nvidia-smi")
-SETTINGS = ("driver_version", "persistence_mode", "mig_mode", "ecc_mode")
+SETTINGS = ("driver_version", "persistence_mode", "mig_mode", "ecc_mode", "power_limit_w")
 PLAIN = re.compile(r"[\w./:=@,+ -]+")
 ELSE = re.compile(r"^(ethtool [\w -]+) 2>/dev/null \|\|")
 LOADED = re.compile(r"^(all_reduce_perf [^>&]*).*kill -0 \$load", re.DOTALL)
@@ -218,7 +218,9 @@ def judged(
 
 
 def _document(profile: Profile, driver: str, roles: Sequence[str]) -> Document:
-    values: dict[str, Any] = dict(zip(SETTINGS, (driver, True, False, True), strict=True))
+    assert profile.parts.gpus
+    wanted = (driver, True, False, True, int(profile.parts.gpus.power_limit_w))
+    values: dict[str, Any] = dict(zip(SETTINGS, wanted, strict=True))
     claims = [Gpu(role="nvidia_driver", name=name, value=value) for name, value in values.items()]
     return document(*roles, on=profile, claims=claims)
 

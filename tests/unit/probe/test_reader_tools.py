@@ -157,6 +157,33 @@ class TestNvidiaSmi:
         assert answer["readings"]["r/gpu:mig_mode"]["data"]["simulated"] is True
         assert answer["host"]["simulated"] is True
 
+    @pytest.mark.parametrize(
+        ("graphics", "clocks", "default"),
+        [("1410 MHz", "1215,1410", True), ("1050 MHz", "1215,1050", False), ("N/A", None, None)],
+    )
+    def test_application_clocks(
+        self, graphics: str, clocks: str | None, default: bool | None
+    ) -> None:
+        group = "<{0}><graphics_clock>{1}</graphics_clock><mem_clock>1215 MHz</mem_clock></{0}>"
+        both = group.format("applications_clocks", graphics) + group.format(
+            "default_applications_clocks", "1410 MHz"
+        )
+        report = f'<nvidia_smi_log><gpu id="00000000:17:00.0">{both}</gpu></nvidia_smi_log>'
+        found = reader.parse_nvidia_smi(report)[0]
+        assert found["application_clocks"] == clocks
+        assert found["application_clocks_default"] is default
+
+    def test_mig_devices_by_gpu(self, tree: Tree) -> None:
+        self._install(tree, "holds")
+        uuid = reader.parse_nvidia_smi(tree.path("/report").read_text())[0]["uuid"]
+        listed = (
+            f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: {uuid})\n"
+            "  MIG 3g.20gb     Device  0: (UUID: MIG-1)\n"
+            "  MIG 1g.5gb      Device  1: (UUID: MIG-2)\n"
+        )
+        assert reader.parse_mig_devices(listed) == {uuid: "1g.5gb,3g.20gb"}
+        assert reader.parse_mig_devices("No devices were found\n") == {}
+
     @staticmethod
     def _install(tree: Tree, case: str) -> None:
         kept = tree.write(

@@ -316,6 +316,34 @@ class TestGpus:
             ["-pl", "400"],
         ]
 
+    CLOCKS = (
+        {"name": "application_clocks", "value": "1215,1410"},
+        {"name": "application_clocks_default", "value": True},
+        {"name": "mig_mode", "value": False},
+    )
+
+    def test_a_claim_may_take_several_columns(self) -> None:
+        assert call("gpu_query", list(self.CLOCKS)).count(",") == 6
+        good = "1215, 1410, 1215, 1215, 1410, 1410, Disabled\n"
+        assert call("gpus", list(self.CLOCKS), good) == []
+        lower = "1215, 1050, 1215, 1215, 1050, 1410, Disabled\n"
+        assert names(call("gpus", list(self.CLOCKS), good + lower)) == [
+            "application_clocks",
+            "application_clocks_default",
+        ]
+        assert [call("gpu_set", claim) for claim in self.CLOCKS[:2]] == [
+            ["-ac", "1215,1410"],
+            ["-rac"],
+        ]
+
+    def test_mig_devices_are_compared_gpu_by_gpu(self) -> None:
+        claims = [{"name": "mig_devices", "value": "1g.5gb,3g.20gb"}]
+        one = "GPU 0: NVIDIA A100 (UUID: GPU-1)\n  MIG 3g.20gb     Device  0: (UUID: MIG-1)\n"
+        whole = one + "  MIG 1g.5gb      Device  1: (UUID: MIG-2)\n"
+        assert not call("mig_differs", claims, whole + whole)
+        assert call("mig_differs", claims, whole + one)
+        assert call("mig_differs", claims, "")
+
 
 def test_modules_are_compared_by_either_spelling() -> None:
     claims = [{"name": "nvidia-peermem"}, {"name": "nouveau", "loaded": False}]

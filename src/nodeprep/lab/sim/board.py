@@ -205,11 +205,12 @@ def _gpu(spec: dict[str, Any], dice: Dice, index: int) -> Gpu:
                   "degraded_banks": 0},
         "retired": None,  # row remapping took its place from Ampere on; a fault fills it
         "locked_clocks": None,
+        "application_clocks": None,  # memory and graphics in MHz, or the board's own
         "throttle": [],
         "temps": {"gpu": dice.number(tag + "temp", 28, 34), "memory": 36 + index % 4},
         "power": {"draw": round(dice.jitter(tag + "draw", 52.0, 0.08), 2), "limit": kind["power"]},
         "pcie": {"gen": kind["gen"], "width": 16, "replays": 0},
-        "mig": {"current": False, "pending": False},
+        "mig": {"current": False, "pending": False, "instances": []},
         "persistence": False,
         "compute_mode": "Default",
         "reset_required": False,

@@ -37,10 +37,12 @@ def settle(board: Board) -> None:
     for gpu in board["gpus"]:
         gpu["persistence"] = False
         gpu["locked_clocks"] = None
+        gpu["application_clocks"] = None
         gpu["reset_required"] = False
         gpu["processes"] = []
         gpu["remap"]["pending"] = False
         gpu["ecc"]["mode"] = gpu["ecc"]["pending"]
         gpu["ecc"]["volatile"] = dict.fromkeys(boards.COUNTERS, 0)
         gpu["mig"]["current"] = gpu["mig"]["pending"]
+        gpu["mig"]["instances"] = []
     installed.booted()

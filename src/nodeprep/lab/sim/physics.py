@@ -35,7 +35,7 @@ def throttled(gpu: Gpu) -> bool:
 def clock_factor(board: Board, gpu: Gpu) -> float:
     """Share of the full SM clock at which a GPU would work."""
     full = boards.spec(board)["clocks"]["sm"]
-    locked = gpu["locked_clocks"][1] / full if gpu["locked_clocks"] else 1.0
+    locked = (gpu["locked_clocks"] or [0, application_clock(board, gpu)])[1] / full
     capped = min(1.0, (gpu["power"]["limit"] / boards.spec(board)["power"]) ** 0.5)
     return float(min(locked, capped, _SLOW_CLOCK if throttled(gpu) else 1.0))
 
@@ -98,6 +98,12 @@ def bus_bandwidth(board: Board, op: str, gpus: list[Gpu]) -> float:
     reached *= _SHARES.get(op, 1.0) * min(pair_factor(board, a, b) for a, b in pairs)
     factors = board["performance"]["factors"]
     return float(reached * factors.get(op, factors.get("*", 1.0)))
+
+
+def application_clock(board: Board, gpu: Gpu) -> int:
+    """MHz of the SMs that applications ask for: all there is, unless it was set lower."""
+    chosen = gpu.get("application_clocks") or [0, boards.spec(board)["clocks"]["graphics"]]
+    return int(chosen[1])
 
 
 def clocks(board: Board, gpu: Gpu) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import board as boards
-from . import driver, smi_links, smi_query, smi_report, smi_settings, smi_table
+from . import driver, smi_links, smi_mig, smi_query, smi_report, smi_settings, smi_table
 from .result import Result, Usage
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _VALUED = {
     "-mig": "mig", "--multi-instance-gpu": "mig",
     "-pl": "pl", "--power-limit": "pl",
     "-lgc": "lgc", "--lock-gpu-clocks": "lgc",
+    "-ac": "ac", "--applications-clocks": "ac",
     "-c": "compute", "--compute-mode": "compute",
     "-p": "clear", "--reset-ecc-errors": "clear",
     "--query-gpu": "gpu", "--query-compute-apps": "apps", "--query-remapped-rows": "rows",
@@ -31,6 +32,7 @@ _VALUED = {
 _SWITCHES = {
     "-q": "query", "--query": "query", "-x": "xml", "--xml-format": "xml",
     "-L": "list", "--list-gpus": "list", "-rgc": "rgc", "--reset-gpu-clocks": "rgc",
+    "-rac": "rac", "--reset-applications-clocks": "rac",
     "-r": "reset", "--gpu-reset": "reset", "-h": "help", "--help": "help",
     "--version": "version",
 }  # fmt: skip
@@ -38,7 +40,7 @@ _HELP = "NVIDIA System Management Interface -- v%s\n\nnvidia-smi [OPTION1 [ARG1]
 
 
 def run(args: list[str], board: Board) -> Result:
-    options = None if args[:1] in (["topo"], ["nvlink"]) else _parse(args)
+    options = None if args[:1] in (["topo"], ["nvlink"], ["mig"]) else _parse(args)
     if options is not None and "help" in options:
         return Result(out=_HELP % (driver.version(board) or "535"))
     fault = driver.problem(board)
@@ -46,6 +48,8 @@ def run(args: list[str], board: Board) -> Result:
         return fault
     if not boards.enumerated(board):
         return Result(6, "No devices were found\n")
+    if args[:1] == ["mig"]:
+        return smi_mig.run(args[1:], board, boards.enumerated(board))
     if options is None:
         return smi_links.topo(args[1:], board) if args[0] == "topo" else smi_links.nvlink(
             args[1:], board)  # fmt: skip
@@ -98,7 +102,7 @@ def _answer(options: dict[str, str], board: Board, gpus: list[Gpu]) -> Result:
     if "list" in options:
         rows = ["GPU %d: %s (UUID: %s)\n" % (boards.enumerated(board).index(gpu),
                                             boards.spec(board)["name"], gpu["uuid"])
-                for gpu in gpus]  # fmt: skip
+                + smi_mig.listed(gpu) for gpu in gpus]  # fmt: skip
         return Result(out="".join(rows))
     if "version" in options:
         return Result(out=smi_table.versions(board))
@@ -115,6 +119,8 @@ _SETTINGS: dict[str, Callable[[Board, list[Gpu], str], Result]] = {
     "pl": smi_settings.power_limit,
     "lgc": smi_settings.lock_clocks,
     "rgc": smi_settings.reset_clocks,
+    "ac": smi_settings.application_clocks,
+    "rac": smi_settings.reset_application_clocks,
     "compute": smi_settings.compute_mode,
     "clear": smi_settings.clear_ecc,
     "reset": smi_settings.reset,

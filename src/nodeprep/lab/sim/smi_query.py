@@ -171,6 +171,7 @@ def gpu_fields(board: Board, gpu: Gpu) -> dict[str, Field]:
     for name in ("graphics", "memory"):
         fields["clocks.applications." + name] = fields["clocks.max." + name]
         fields["clocks.default_applications." + name] = fields["clocks.max." + name]
+    fields["clocks.applications.graphics"] = (physics.application_clock(board, gpu), "MHz")
     fields.update(_errors(gpu))
     return fields
 

@@ -1,4 +1,4 @@
-"""`nvidia-smi -pm/-e/-mig/-pl/-lgc/-rgc/-c/-p/-r`: settings that the board keeps."""
+"""`nvidia-smi -pm/-e/-mig/-pl/-lgc/-rgc/-ac/-rac/-c/-p/-r`: settings that the board keeps."""
 
 from __future__ import annotations
 
@@ -63,6 +63,8 @@ def mig(board: Board, gpus: list[Gpu], value: str) -> Result:
             text += "Warning: MIG mode is in %s state for GPU %s:" % (state, bus_id(gpu))
             text += "In use by another client\n"
             continue
+        if gpu["mig"]["current"] is not on:
+            gpu["mig"]["instances"] = []
         gpu["mig"]["current"] = on
         text += "%s MIG Mode for GPU %s\n" % (able(on), bus_id(gpu))
     return Result(out=text + _DONE)
@@ -105,6 +107,33 @@ def reset_clocks(board: Board, gpus: list[Gpu], _: str) -> Result:
     for gpu in gpus:
         gpu["locked_clocks"] = None
         text += "All done resetting GPU clocks for GPU %s\n" % bus_id(gpu)
+    return Result(out=text + _DONE)
+
+
+def application_clocks(board: Board, gpus: list[Gpu], value: str) -> Result:
+    """Memory and graphics in MHz: the one memory clock, and graphics in steps of 15 MHz."""
+    kind = boards.spec(board)
+    words = value.split(",")
+    if len(words) != 2 or not all(word.isdigit() for word in words):
+        return _bad("-ac", value)
+    memory, graphics = int(words[0]), int(words[1])
+    if memory != kind["mem_clock"] or graphics > kind["clocks"]["graphics"] or graphics % 15:
+        return Result(2, 'Specified clock combination "(MEM %d, SM %d)" is not supported for GPU '
+                      "%s. Run 'nvidia-smi -q -d SUPPORTED_CLOCKS' to see list of supported clock "
+                      "combinations\n" % (memory, graphics, bus_id(gpus[0])))  # fmt: skip
+    text = ""
+    for gpu in gpus:
+        gpu["application_clocks"] = [memory, graphics]
+        text += 'Applications clocks set to "(MEM %d, SM %d)" for GPU %s\n' % (
+            memory, graphics, bus_id(gpu))  # fmt: skip
+    return Result(out=text + _DONE)
+
+
+def reset_application_clocks(board: Board, gpus: list[Gpu], _: str) -> Result:
+    text = ""
+    for gpu in gpus:
+        gpu["application_clocks"] = None
+        text += "All done resetting applications clocks for GPU %s\n" % bus_id(gpu)
     return Result(out=text + _DONE)
 
 

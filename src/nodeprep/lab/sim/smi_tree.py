@@ -285,10 +285,12 @@ def _clocks(board: Board, gpu: Gpu) -> list[Item]:
     kind = boards.spec(board)
     now, full, memory = physics.clocks(board, gpu), kind["clocks"], "%d MHz" % kind["mem_clock"]
     top = "%d MHz" % full["graphics"]
+    wanted = physics.application_clock(board, gpu)
     return [
         ("Clocks", "clocks", _clock_items(now)),
         ("Applications Clocks", "applications_clocks", [
-            ("Graphics", "graphics_clock", top), ("Memory", "mem_clock", memory)]),
+            ("Graphics", "graphics_clock", "%d MHz" % wanted),
+            ("Memory", "mem_clock", memory)]),
         ("Default Applications Clocks", "default_applications_clocks", [
             ("Graphics", "graphics_clock", top), ("Memory", "mem_clock", memory)]),
         ("Deferred Clocks", "deferred_clocks", [("Memory", "mem_clock", NA)]),

@@ -11,6 +11,7 @@ import pytest
 
 from nodeprep.lab.sim import board as boards
 from nodeprep.lab.sim import installed, smi_query
+from nodeprep.probe import reader
 from tests.unit.lab.sim.conftest import EVERYTHING, Node
 
 WITH_GPUS = ("a100-sxm4-40g-x4", "a100-pcie-40g-x4", "a100-sxm4-80g-x8", "h100-sxm5-80g-x8")
@@ -260,3 +261,68 @@ def test_who_may_not_write_may_still_read(
     monkeypatch.setattr(boards, "update", refuse)
     assert node.run(command).rc == rc
     assert node.board["gpus"][0]["persistence"] is False
+
+
+class TestApplicationClocks:
+    ASK = (
+        "nvidia-smi --query-gpu=clocks.applications.memory,clocks.applications.graphics"
+        " --format=csv,noheader,nounits -i 0"
+    )
+
+    def test_they_are_kept_until_they_are_reset(self, node: Node) -> None:
+        node.out("nvidia-smi -ac 1215,1050")
+        assert node.out(self.ASK) == "1215, 1050\n"
+        found = _xml(node).findtext("gpu/applications_clocks/graphics_clock")
+        assert found == "1050 MHz"
+        assert _xml(node).findtext("gpu/default_applications_clocks/graphics_clock") == "1410 MHz"
+        node.out("nvidia-smi -rac")
+        assert node.out(self.ASK) == "1215, 1410\n"
+
+    def test_they_slow_work_down(self, node: Node) -> None:
+        before = float(
+            node.out("all_reduce_perf -g 4").split("Avg bus bandwidth    : ")[1].split()[0]
+        )
+        node.out("nvidia-smi -ac 1215,705")
+        after = float(
+            node.out("all_reduce_perf -g 4").split("Avg bus bandwidth    : ")[1].split()[0]
+        )
+        assert after < before * 0.8
+
+    @pytest.mark.parametrize("value", ["1215", "1215,1411", "900,1410", "1215,2100", "a,b"])
+    def test_a_combination_that_does_not_exist_is_refused(self, node: Node, value: str) -> None:
+        assert node.run(f"nvidia-smi -ac {value}").rc == 2
+        assert node.out(self.ASK) == "1215, 1410\n"
+
+    def test_they_do_not_outlive_a_reboot(self, node: Node) -> None:
+        node.out("nvidia-smi -ac 1215,1050")
+        node.write(dict(node.board, boot_id="another"))
+        assert node.out(self.ASK) == "1215, 1410\n"
+
+
+class TestMigDevices:
+    def test_they_need_the_mode(self, node: Node) -> None:
+        assert node.run("nvidia-smi mig -cgi 3g.20gb -C").rc == 6
+
+    def test_they_are_made_listed_and_destroyed(self, node: Node) -> None:
+        node.out("nvidia-smi -mig 1")
+        assert node.run("nvidia-smi mig -dgi").rc == 6
+        node.out("nvidia-smi mig -cgi 3g.20gb,3g.20gb -C")
+        listed = reader.parse_mig_devices(node.out("nvidia-smi -L"))
+        assert listed == {gpu["uuid"]: "3g.20gb,3g.20gb" for gpu in node.board["gpus"]}
+        node.out("nvidia-smi mig -dci")
+        node.out("nvidia-smi mig -dgi")
+        assert set(reader.parse_mig_devices(node.out("nvidia-smi -L")).values()) == {""}
+
+    @pytest.mark.parametrize(
+        "profiles", ["3g.20gb,4g.20gb,1g.5gb", "5g.20gb", "3g.40gb", "1g.5gb," * 7 + "1g.5gb"]
+    )
+    def test_what_does_not_fit_is_refused(self, node: Node, profiles: str) -> None:
+        node.out("nvidia-smi -mig 1")
+        assert node.run(f"nvidia-smi mig -cgi {profiles} -C").rc == 19
+
+    def test_the_mode_outlives_a_reboot_the_devices_do_not(self, node: Node) -> None:
+        node.out("nvidia-smi -mig 1")
+        node.out("nvidia-smi mig -cgi 7g.40gb -C")
+        node.write(dict(node.board, boot_id="another"))
+        assert set(reader.parse_mig_devices(node.out("nvidia-smi -L")).values()) == {""}
+        assert node.board["gpus"][0]["mig"]["current"]
