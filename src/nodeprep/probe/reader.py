@@ -184,7 +184,9 @@ def _drain(
             raise TimeoutError
         events = poller.poll(min(wait, 0.5) * 1000)
         if not events and child.poll() is not None:
-            return  # it ended, and left its output open to a child of its own
+            events = poller.poll(0)  # what it wrote between our look at its output and its end
+            if not events:
+                return  # it ended, and left its output open to a child of its own
         for fd, _ in events:
             chunk = os.read(fd, 65536)
             if not chunk:

@@ -70,10 +70,11 @@ def test_nodes_of_unlike_boards_have_a_profile_each() -> None:
 
 def test_only_a_virtual_machine_has_disks_to_make_a_volume_of() -> None:
     spec = lab("mine", 1, ["a100-sxm4-40g-x4"])
-    variables = yaml.safe_load(sitefile.of(spec))["all"]["children"]["gpu_nodes"]["vars"]
-    assert "nvme_cache_volumes" not in variables
+    assert "nvme_cache_volumes" not in sitefile.of(spec)
     (node,) = spec.nodes
     spec = spec.model_copy(update={"nodes": (node.model_copy(update={"tier": "vm"}),)})
-    variables = yaml.safe_load(sitefile.of(spec))["all"]["children"]["gpu_nodes"]["vars"]
+    group = yaml.safe_load(sitefile.of(spec))["all"]["children"]["virtual_machines"]
+    assert set(group["hosts"]) == {"gpu1"}
+    variables = group["vars"]
     (volume,) = variables["nvme_cache_volumes"]
     assert (volume["path"], volume["level"]) == ("/cache", 0)

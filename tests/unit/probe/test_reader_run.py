@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,27 @@ class TestOutput:
         assert tree.data("output", "x", argv=["tool"])["text"] == "done\n"
         assert time.monotonic() - began < 20
         subprocess.run(["/bin/kill", pid.read_text().strip()], check=False)
+
+    def test_what_it_wrote_just_before_its_end_is_read(
+        self, tree: Tree, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Late:
+            """Sees nothing at first, and looks again when the tool has written and ended."""
+
+            def __init__(self, poll: Callable[[], Any] = select.poll) -> None:
+                self._poll, self._slept = poll(), False
+                self.register, self.unregister = self._poll.register, self._poll.unregister
+
+            def poll(self, timeout: float) -> Any:
+                if self._slept:
+                    return self._poll.poll(timeout)
+                time.sleep(0.5)
+                self._slept = True
+                return []
+
+        tree.tool("tool", sh="echo done")
+        monkeypatch.setattr(select, "poll", Late)
+        assert reader.run(node(tree), ["tool"], 10)[1] == "done\n"
 
     def test_it_gets_no_input_and_a_clean_environment(self, tree: Tree) -> None:
         tree.tool("tool", sh="/bin/cat; echo $LC_ALL $HOME $TERM")
