@@ -31,6 +31,28 @@ class TestOutput:
         tree.tool("tool", "a\n", rc=3, err="b")
         assert tree.data("output", "x", argv=["tool"]) == {"rc": 3, "text": "a\nb"}
 
+    def test_what_it_says_last_is_not_lost(
+        self, tree: Tree, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On a slow machine a tool may speak and end right after a poll that saw nothing."""
+        tree.tool("tool", sh="/bin/sleep 0.2; echo said")
+        real = select.poll
+
+        class Slow:
+            def __init__(self) -> None:
+                self.inner, self.first = real(), True
+                self.register, self.unregister = self.inner.register, self.inner.unregister
+
+            def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+                if self.first:
+                    self.first = False
+                    time.sleep(0.6)
+                    return []
+                return self.inner.poll(milliseconds)
+
+        monkeypatch.setattr(select, "poll", Slow)
+        assert tree.data("output", "x", argv=["tool"])["text"] == "said\n"
+
     def test_escape_codes_are_removed_and_lines_stay(self, tree: Tree) -> None:
         tree.tool("tool", "\x1b[1;31mred\x1b[0m\r\n\x1b]0;title\x07two\tx\x00\n")
         assert tree.data("output", "x", argv=["tool"])["text"] == "red\ntwo\tx\n"
