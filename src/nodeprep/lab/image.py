@@ -94,9 +94,10 @@ def ensure(*, note: Callable[[str], None] = _silent, in_use: Iterable[Path] = ()
 
 def build_in(target: Path, fill: Callable[[Path], None]) -> None:
     """All or nothing: fill a folder of another name, then rename it."""
-    for stale in target.parent.glob(".building-*"):
-        remove_tree(stale)  # of a build that was killed; we hold the lock
-    folder = Path(tempfile.mkdtemp(prefix=".building-", dir=target.parent))
+    prefix = f".building-{target.name.partition('-')[0]}-"
+    for stale in target.parent.glob(f"{prefix}*"):
+        remove_tree(stale)  # of a build that was killed; we hold the lock of this kind of layer
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))
     try:
         folder.chmod(0o755)
         fill(folder)
@@ -119,7 +120,8 @@ def prune_kinds(kinds: Iterable[str], keep: set[Path]) -> None:
     cache = cache_dir()
     keep = {*keep, *_running(cache)}
     for path in keep:
-        os.utime(path)
+        with contextlib.suppress(FileNotFoundError):  # a lab's record outlives its layers
+            os.utime(path)
     for kind in kinds:
         newest = sorted(cache.glob(kind), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in newest[_KEPT:]:
