@@ -157,13 +157,18 @@ def modules(claims: list[Claim], text: str) -> list[Claim]:
     return [c for c in claims if (c["name"].replace("-", "_") in loaded) != c.get("loaded", True)]
 
 
+def built_files(claims: list[Claim]) -> list[str]:
+    """Files of the modules of which `built` is claimed, without their suffix."""
+    return [claim.get("file") or claim["name"] for claim in claims if claim.get("built")]
+
+
 def unbuilt(claims: list[Claim], text: str) -> list[str]:
     """Kernels that lack a module of which `built` is claimed: the running one, and newer ones.
 
     `text`: the running release; then a line for each kernel, its release and its modules.
     """
     running, *kernels = [line.split() for line in text.splitlines() if line.strip()]
-    wanted = {claim["name"] for claim in claims if claim.get("built")}
+    wanted = set(built_files(claims))
     lacking = [
         release
         for release, *there in kernels
@@ -393,8 +398,8 @@ class FilterModule:
     def filters(self) -> dict[str, Any]:
         names = (
             todo, notified, secret, files, parents, packages, apt_names, sysctls, assignment,
-            modules, unbuilt, arguments, argument_words, argument_names, show, units, mount_unit,
-            mount_links, mounts, gpu_settable, gpu_query, gpus, gpu_set, mig_differs,
+            modules, built_files, unbuilt, arguments, argument_words, argument_names, show, units,
+            mount_unit, mount_links, mounts, gpu_settable, gpu_query, gpus, gpu_set, mig_differs,
             nics, nic_changes,
         )  # fmt: skip
         return {f"claims_{function.__name__}": function for function in names}

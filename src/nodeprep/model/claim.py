@@ -118,12 +118,14 @@ class Module(_Claim):
     """A kernel module, loaded or not. (That it loads at boot is a claim on a file.)
 
     `built`: it must also be there, built by DKMS or part of the kernel, for the kernel that runs
-    and for every newer one that is installed: a boot takes the newest.
+    and for every newer one that is installed: a boot takes the newest. `file` is its name on disk,
+    where that is another (Debian's nvidia is `nvidia-current`).
     """
 
     kind: Literal["module"] = "module"
     loaded: bool = True
     built: bool = False
+    file: str = ""
 
 
 class KernelArgument(_Claim):

@@ -465,7 +465,8 @@ def read_module(node: Node, claim: Data) -> Data:
         "builtin": not loaded and (known or name in node.once(builtin_modules)),
     }
     if claim.get("built"):
-        has = {kernel: name in there for kernel, there in node.once(kernels).items()}
+        file = (claim.get("file") or name).replace("-", "_")
+        has = {kernel: file in there for kernel, there in node.once(kernels).items()}
         data.update(running=running_release(node), kernels=has)
     return data
 

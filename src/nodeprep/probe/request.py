@@ -34,7 +34,7 @@ from nodeprep.probe import reader
 # What a node is told of a claim. Never a file's content: the hash is enough to compare.
 _TOLD = {
     File: ("sha256", "secret"),
-    Module: ("built",),
+    Module: ("built", "file"),
     Filesystem: ("uuid", "array"),
     Mount: ("device",),
     Nic: NIC_GROUPS,

@@ -221,6 +221,14 @@ class TestBuilt:
         assert (found["running"], found["kernels"]) == ("6.1", {"6.1": True, "6.2": False})
         assert self.read(tree, "nvidia_uvm")["kernels"] == {"6.1": False, "6.2": True}
 
+    def test_its_file_may_have_another_name(self, tree: Tree) -> None:
+        self.kernel(tree, "6.1", "updates/dkms/nvidia-current.ko")
+        tree.write("/proc/modules", "nvidia 1 0 - Live 0x0 (POE)\n")
+        tree.write("/proc/sys/kernel/osrelease", "6.1\n")
+        found = tree.data("module", "nvidia", built=True, file="nvidia-current")
+        assert (found["loaded"], found["kernels"]) == (True, {"6.1": True})
+        assert tree.data("module", "nvidia", built=True)["kernels"] == {"6.1": False}
+
     def test_built_into_a_kernel_counts(self, tree: Tree) -> None:
         self.kernel(tree, "6.1", builtin="kernel/drivers/nvidia.ko\n")
         assert self.read(tree)["kernels"] == {"6.1": True}

@@ -375,6 +375,12 @@ class TestBuilt:
         text = "6.1.0-18\n6.1.0-18 nvidia gdrdrv\n6.1.0-9\n6.1.0-18 nvidia gdrdrv\n"
         assert call("unbuilt", self.CLAIMS, text) == []
 
+    def test_a_file_of_another_name(self) -> None:
+        claims = [{"name": "nvidia", "built": True, "file": "nvidia-current"}, {"name": "x"}]
+        assert call("built_files", claims) == ["nvidia-current"]
+        assert call("unbuilt", claims, "6.1\n6.1 nvidia-current\n") == []
+        assert call("unbuilt", claims, "6.1\n6.1 nvidia\n") == ["6.1"]
+
     def test_the_running_one_counts_once(self) -> None:
         assert call("unbuilt", self.CLAIMS, "6.1\n6.1\n6.1\n") == ["6.1"]
 
