@@ -44,9 +44,9 @@ def test_a_failed_build_leaves_nothing(cache: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_a_killed_build_left_is_swept(cache: Path) -> None:
-    (cache / ".building-dead" / "root").mkdir(parents=True)
+    (cache / ".building-base-dead" / "root").mkdir(parents=True)
     image.ensure()
-    assert not (cache / ".building-dead").exists()
+    assert not (cache / ".building-base-dead").exists()
 
 
 def old_layers(cache: Path, count: int) -> list[Path]:
