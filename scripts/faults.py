@@ -78,6 +78,8 @@ def _name(case: Case) -> str:
 
 
 def _sees(case: Case) -> str:
+    if case.level != "poc":
+        return f"accept --level {case.level}"
     kinds = {
         "hardware": "inspect and every later verb",
         "claim": "plan, drift, accept",

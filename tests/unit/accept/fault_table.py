@@ -20,6 +20,7 @@ class Case:
     red       what must block, the one that decides first: a claim, a part of the hardware, or a
               proof by its name, and words of the cause that its verdict must hold
     action    words that the first one's action must hold
+    level     of the acceptance that shows it
     harmless  instead: why such a node is accepted, and the source of that
     """
 
@@ -29,6 +30,7 @@ class Case:
     harmless: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
     model: str = MESH
+    level: str = "poc"
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,10 @@ CASES = (
     Case("clocks_locked", {"gpu.clocks_under_load": "765 of 1410 MHz", **NCCL_SLOW},
          "nvidia-smi -rgc"),
     # Their settings, and who uses them
+    Case("gpu_computes_slowly", {"gpu.gemm_fp16": "at GPU1"}, "tell the GPU from its slot",
+         level="stress"),
+    Case("gpu_memory_slow", {"gpu.memory_bandwidth": "at GPU1"}, "tell the GPU from its slot",
+         level="stress"),
     Case("mig_enabled", {"nvidia_driver/gpu:mig_mode": "on"}, "provision mends it"),
     Case("persistence_off", {"nvidia_driver/gpu:persistence_mode": "off"}, "provision mends it"),
     Case("mixed_vbios", {"gpu.alike": "92.00.19.00.10"}, "flash one VBIOS"),

@@ -38,6 +38,7 @@ CACHE = Disk(
 TOOLS = (
     "nvidia-smi", "nvcc", "all_reduce_perf", "nvbandwidth", "gdrcopy_sanity", "dmesg", "journalctl",
     "all_gather_perf", "reduce_scatter_perf", "alltoall_perf", "dcgmi", "gdrcopy_copybw", "ethtool",
+    "dcgmproftester12",
 )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def write_board(node: FakeNode, board: dict[str, Any]) -> None:
     (node.sim / "board.json").write_text(json.dumps(board))
     parts = dict.fromkeys(("library", "kernel", "loaded"), DRIVER)
     parts |= {"cuda": "12.1.1", "nccl": "2.16.5", "gdrdrv": "2.4.1", "gdrcopy": "2.4.1"}
-    parts |= {"libgdrapi": "2.4.1", "nccl-tests": "2.13.9", "nvbandwidth": "0.4"}
+    parts |= {"libgdrapi": "2.4.1", "nccl-tests": "2.13.9", "nvbandwidth": "0.8"}
     (node.sim / "installed.json").write_text(json.dumps(parts))
 
 

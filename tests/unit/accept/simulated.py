@@ -160,7 +160,7 @@ def server(
     driver = dict(versions or {}).pop("driver", DRIVER)
     parts = dict.fromkeys(("library", "kernel", "loaded"), driver)
     parts |= {"cuda": "12.1.1", "nccl": "2.16.5", "gdrdrv": "2.4.1", "gdrcopy": "2.4.1"}
-    parts |= {"libgdrapi": "2.4.1", "nccl-tests": "2.13.9", "nvbandwidth": "0.4", "dcgm": "3.3.5"}
+    parts |= {"libgdrapi": "2.4.1", "nccl-tests": "2.13.9", "nvbandwidth": "0.8", "dcgm": "3.3.5"}
     parts |= {key: value for key, value in (versions or {}).items() if key != "driver"}
     one.parts = parts
     (folder / "installed.json").write_text(json.dumps(parts))
@@ -205,6 +205,7 @@ def judged(
     monkeypatch: Any,
     driver: str = DRIVER,
     roles: Sequence[str] = ROLES,
+    level: str = "poc",
 ) -> Outcomes:
     """The whole acceptance: hardware, claims on the GPUs' settings, proofs of the board's roles."""
     reading = read(one, monkeypatch)
@@ -214,7 +215,7 @@ def judged(
         *judge_document(wanted, reading, dt.datetime.now(dt.UTC).date()),
     )
     wanted = wanted.model_copy(update={"claims": (*wanted.claims, *CLAIMS)})
-    return accepted(job(wanted, reading=reading, claims=verdicts), one)
+    return accepted(job(wanted, reading=reading, claims=verdicts, level=level), one)
 
 
 def _document(profile: Profile, driver: str, roles: Sequence[str]) -> Document:

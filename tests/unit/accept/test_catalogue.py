@@ -41,7 +41,7 @@ def test_a_fault_is_refused_for_its_cause(
 ) -> None:
     one = server(tmp_path / "node", case.model)
     inject(one, case.fault, **case.args)
-    outcomes = judged(one, profile(case.model), monkeypatch)
+    outcomes = judged(one, profile(case.model), monkeypatch, level=case.level)
     found = red(outcomes)
     assert not outcomes.done["accepted"]
     for name, cause in case.red.items():

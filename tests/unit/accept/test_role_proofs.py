@@ -206,7 +206,10 @@ LATER = {
     "gdrcopy": {"gdrcopy.write_bw", "gdrcopy.read_bw"},
     "nvme_cache": {"cache.scaling"},
     "nfs_client": {"nfs.read_throughput"},
-    "gpu_tools": {"nvbandwidth.p2p_write", "nvbandwidth.p2p_bidirectional", "gpu.after_load"},
+    "gpu_tools": {
+        "nvbandwidth.p2p_write", "nvbandwidth.p2p_bidirectional", "gpu.after_load",
+        "gpu.gemm_fp16", "gpu.memory_bandwidth",
+    },
 }  # fmt: skip
 # Judged by what was read before the proofs began: no tool of theirs can fail.
 READ_BEFORE = {"base/package:chrony", "base/proof:cpu.cores_per_gpu", "base/proof:cpu.numa"}

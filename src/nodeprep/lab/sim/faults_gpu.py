@@ -208,6 +208,14 @@ def _swapped(board: Board, gpu: Any = 1) -> None:
     found["uuid"] = "GPU-" + dice.hex("uuid", 8) + found["uuid"][12:]
 
 
+def _compute_slow(board: Board, gpu: Any = 1, factor: Any = 0.7) -> None:
+    the_gpu(board, gpu)["compute_factor"] = float(factor)
+
+
+def _memory_slow(board: Board, gpu: Any = 1, factor: Any = 0.7) -> None:
+    the_gpu(board, gpu)["memory_factor"] = float(factor)
+
+
 FAULTS = (
     Fault("gpu_missing", "one GPU is not on the bus (gpu)", _missing),
     Fault("gpu_off_bus", "a GPU fell off the bus: rev ff, XID 79, nvidia-smi ends (gpu)", _off_bus),
@@ -244,6 +252,9 @@ FAULTS = (
     Fault("power_cap", "a power limit below the default (gpu or all, watts)", _power_cap),
     Fault("clocks_locked", "clocks were locked low and never unlocked (gpu or all, mhz)",
           _clocks_locked),
+    Fault("gpu_computes_slowly", "a GPU multiplies slower, at full clocks (gpu, factor)",
+          _compute_slow),
+    Fault("gpu_memory_slow", "a GPU's memory is slow (gpu, factor)", _memory_slow),
     Fault("mig_enabled", "a GPU is in MIG mode (gpu, or all)", _mig),
     Fault("persistence_off", "persistence mode is off (gpu, or all)", _persistence_off),
     Fault("mixed_vbios", "one GPU has another VBIOS (gpu, version)", _vbios),

@@ -23,6 +23,7 @@ _A100: Spec = {
     "link_text": "25 GB/s",
     "remap_banks": 640,
     "sms": 108,
+    "fp16_tflops": 312,
     "mig_max": 7,
     "arch_cc": "8.0",
 }
@@ -38,6 +39,7 @@ _H100: Spec = {
     "link_text": "26.562 GB/s",
     "remap_banks": 2560,
     "sms": 132,
+    "fp16_tflops": 989,
     "mig_max": 7,
     "arch_cc": "9.0",
 }

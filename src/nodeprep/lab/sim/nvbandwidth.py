@@ -1,4 +1,4 @@
-"""`nvbandwidth` 0.2 to 0.7: copies between host and GPUs, and between GPUs."""
+"""`nvbandwidth` 0.2 to 0.8: copies between host and GPUs, between GPUs, and within one."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _HOST = (
     ("host_to_device_memcpy_sm", "memcpy SM CPU(row) -> GPU(column)", 0.99),
     ("device_to_host_memcpy_sm", "memcpy SM CPU(row) <- GPU(column)", 1.0),
 )
+_LOCAL = "device_local_copy"
 _PEER = (
     ("device_to_device_memcpy_read_ce", "memcpy CE GPU(row) -> GPU(column)", 1.0),
     ("device_to_device_memcpy_write_ce", "memcpy CE GPU(row) <- GPU(column)", 1.003),
@@ -41,7 +42,7 @@ _PEER = (
     ("device_to_device_memcpy_read_sm", "memcpy SM GPU(row) -> GPU(column)", 0.97),
     ("device_to_device_memcpy_write_sm", "memcpy SM GPU(row) <- GPU(column)", 0.98),
 )
-_TESTS = [name for name, _, _ in (*_HOST, *_PEER)]
+_TESTS = [name for name, _, _ in (*_HOST, *_PEER)] + [_LOCAL]
 
 
 def run(args: list[str], board: Board) -> Result:
@@ -94,7 +95,7 @@ def _wanted(args: list[str]) -> list[str]:
         if arg in ("-t", "--testcase"):
             name = next(rest, "")
             name = _TESTS[int(name)] if name.isdigit() and int(name) < len(_TESTS) else name
-            if name not in _TESTS:
+            if name not in _TESTS or (name == _LOCAL and _version() < (0, 5)):
                 raise Usage(Result(1, err="ERROR: Testcase %s not found!\n" % name))
             chosen.append(name)
         elif arg in ("-p", "--testcasePrefixes"):
@@ -104,11 +105,14 @@ def _wanted(args: list[str]) -> list[str]:
             next(rest, "")
         elif arg not in ("-v", "-s", "-d", "--verbose", "--skipVerification", "--disableAffinity"):
             raise Usage(Result(1, err="ERROR: unrecognised option '%s'\n" % arg))
-    return chosen or _TESTS
+    return chosen or [name for name in _TESTS if name != _LOCAL or _version() >= (0, 5)]
 
 
 def _test(board: Board, name: str) -> list[str]:
     gpus = boards.usable(board)
+    if name == _LOCAL:
+        rates: list[float | None] = [physics.local_copy(board, gpu) for gpu in gpus]
+        return _rows(name, "memcpy local GPU(column)", [rates])
     for test, title, share in _HOST:
         if test == name:
             return _rows(name, title, [[_host(share)(board, gpu, gpu) for gpu in gpus]])

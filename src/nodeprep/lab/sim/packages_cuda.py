@@ -158,10 +158,11 @@ def tools() -> list[Deb]:
     return [
         Deb("nccl-tests", "2.13.10-1", "NCCL tests", depends="libnccl2",
             tools=tuple("/usr/bin/" + name for name in perf)),
-        Deb("nvbandwidth", "0.4-1", "Bandwidth measurements on NVIDIA GPUs",
+        Deb("nvbandwidth", "0.8-1", "Bandwidth measurements on NVIDIA GPUs",
             tools=("/usr/bin/nvbandwidth",)),
         Deb("datacenter-gpu-manager", "1:3.3.5", "NVIDIA Data Center GPU Management",
-            tools=("/usr/bin/dcgmi", "/usr/bin/nv-hostengine"), part="dcgm",
+            tools=("/usr/bin/dcgmi", "/usr/bin/nv-hostengine", "/usr/bin/dcgmproftester12"),
+            part="dcgm",
             files={"/lib/systemd/system/nvidia-dcgm.service": _DCGM},
             units=("nvidia-dcgm.service",)),
     ]  # fmt: skip

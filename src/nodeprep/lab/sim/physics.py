@@ -49,6 +49,20 @@ def host_link(board: Board, gpu: Gpu) -> float:
     return float(board["performance"]["h2d"] * lanes * generation * slowed)
 
 
+def gemm(board: Board, gpu: Gpu) -> float:
+    """TFLOPS of FP16 matrix products: of what the tensor cores could, large ones reach four fifths.
+
+    DCGM's own example of an A100 shows 250 of 312.
+    """
+    share = gpu.get("compute_factor", 1.0) * clock_factor(board, gpu)
+    return float(boards.spec(board)["fp16_tflops"] * 0.805 * share)
+
+
+def local_copy(board: Board, gpu: Gpu) -> float:
+    """GB/s copied within a GPU's memory: each byte is read and written; 1519 of an H100's 3350."""
+    return float(boards.spec(board)["hbm_gb_s"] / 2 * 0.907 * gpu.get("memory_factor", 1.0))
+
+
 def peer_path(board: Board, one: Gpu, other: Gpu) -> str:
     """`nvlink`, `pcie` or `staged` (through host memory)."""
     if not board["p2p"]:

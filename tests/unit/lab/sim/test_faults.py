@@ -78,7 +78,7 @@ ELSEWHERE = {
     "nic_missing", "slow_network", "slow_path", "board_swapped", "driver_library_mismatch",
     "driver_not_loaded", "fabric_manager_missing", "fabric_manager_mismatch",
     "nccl_wrong_interface", "slow_busbw", "slow_host_link", "nccl_wrong_values", "gdrcopy_fails",
-    "tool_silent", "tool_hangs", "tool_dies",
+    "tool_silent", "tool_hangs", "tool_dies", "gpu_computes_slowly", "gpu_memory_slow",
 }  # fmt: skip
 
 
