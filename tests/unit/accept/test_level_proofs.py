@@ -169,6 +169,40 @@ class TestCollectives:
         assert fast > 5 * slow > 500
 
 
+class TestCompute:
+    def test_a_gpu_that_is_slower_than_its_sisters_is_named_even_above_the_gate(
+        self, rack: Rack
+    ) -> None:
+        rack.broken(lambda board: board["gpus"][2].update(compute_factor=0.89, memory_factor=0.93))
+        found = red(prove(rack, "gpu_tools"))
+        assert found.keys() == {"gpu.gemm_fp16", "gpu.memory_bandwidth"}
+        assert "gpu.gemm_spread is" in found["gpu.gemm_fp16"].reason
+        assert "GPU2" in found["gpu.gemm_fp16"].reason
+        assert "gpu.memory_spread is" in found["gpu.memory_bandwidth"].reason
+
+    def test_all_slow_alike_fail_by_the_gate(self, rack: Rack) -> None:
+        slow = {"compute_factor": 0.8, "memory_factor": 0.8}
+        rack.broken(lambda board: [one.update(slow) for one in board["gpus"]])
+        found = red(prove(rack, "gpu_tools"))
+        assert found.keys() == {"gpu.gemm_fp16", "gpu.memory_bandwidth"}
+        assert "gpu.gemm_fp16 is 200" in found["gpu.gemm_fp16"].reason
+        assert "RMA" in found["gpu.memory_bandwidth"].action
+
+    def test_a_gpu_that_says_nothing_has_not_passed(self, rack: Rack) -> None:
+        rack.says("dcgmproftester12", "TensorEngineActive: x (250000 gflops)\n")
+        rack.says("device_local_copy", "Running device_local_copy.\n x (GB/s)\n 0\n 0 700.1\n")
+        found = prove(rack, "gpu_tools")
+        for name in ("gpu.gemm_fp16", "gpu.memory_bandwidth"):
+            assert found.proof(name).verdict is Outcome.UNKNOWN
+            assert "1 of 4 GPUs" in found.proof(name).reason
+
+    def test_a_release_without_the_test_is_unknown(self, rack: Rack) -> None:
+        rack.tool("nvbandwidth", 'echo "ERROR: Testcase $2 not found!" >&2; exit 1')
+        found = prove(rack, "gpu_tools").proof("gpu.memory_bandwidth")
+        assert found.verdict is Outcome.UNKNOWN
+        assert "not found" in found.reason
+
+
 class TestPeers:
     def test_the_matrix_is_kept(self, rack: Rack) -> None:
         found = prove(rack, "gpu_tools")

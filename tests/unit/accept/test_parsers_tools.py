@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nodeprep.accept.parsers.dcgm import parse_dcgm, plugin
+from nodeprep.accept.parsers.dcgmproftester import parse_gemm
 from nodeprep.accept.parsers.ethtool import parse_module, parse_settings, parse_statistics, worst
 from nodeprep.accept.parsers.gdrcopy import parse_gdrcopy_copybw
 from nodeprep.accept.parsers.nccl_tests import parse_nccl_test
@@ -316,3 +317,32 @@ class TestModule:
     def test_whatever_is_printed_does_no_harm(self, text: str) -> None:
         with contextlib.suppress(ParseError):
             parse_module(text)
+
+
+class TestGemm:
+    @pytest.mark.parametrize(
+        ("line", "tflops"),
+        [
+            ("TensorEngineActive: generated ???, dcgm 0.000 (27605.2 gflops)", {0: (27.6052,)}),
+            (
+                "Worker 3:0[1004]: TensorEngineActive: generated ???, dcgm 0.000 (250362.2 gflops)",
+                {3: (250.3622,)},
+            ),
+            (
+                "Worker 1:0 [1004]: TensorEngineActive: generated ???, dcgm 0 (1.89e+05 gflops).",
+                {1: (189.0,)},
+            ),
+        ],
+    )
+    def test_the_shapes_of_its_releases(self, line: str, tflops: dict[int, Any]) -> None:
+        assert parse_gemm(f"Skipping WatchFields()\n{line}\n") == tflops
+
+    @pytest.mark.parametrize("text", ["", "Skipping WatchFields()", "(x gflops)"])
+    def test_no_rate_is_no_result(self, text: str) -> None:
+        with pytest.raises(ParseError, match="no rates"):
+            parse_gemm(text)
+
+    @given(st.text())
+    def test_whatever_is_printed_does_no_harm(self, text: str) -> None:
+        with contextlib.suppress(ParseError):
+            parse_gemm(text)
