@@ -26,6 +26,17 @@ _FIRST_SECTOR = 2048
 _BOOT_TIMEOUT_S = 420
 _APT_TIMEOUT_S = 900
 _GRUB = "usr/lib/grub/i386-pc"
+# Big, and no affair of a kernel's: roles install them in containers, where unpacking takes seconds.
+_PROVIDED_PACKAGES = (
+    "build-essential",
+    "containerd",
+    "fio",
+    "iperf3",
+    "libopenmpi-dev",
+    "linux-headers-cloud-amd64",
+    "openmpi-bin",
+    "ucx-utils",
+)
 # What a container only pretends to be.
 _UNMASKED_UNITS = ("run-rpc_pipefs.mount",)
 _DISABLED_UNITS = ("lab-nfs.socket", "nfs-server.service")
@@ -99,7 +110,7 @@ def _this_boot() -> str:
 def _system(folder: Path, base: Image) -> None:
     """Install what a VM has beyond a container; what changed is the layer `root`."""
     lower = str(base.base / "root")
-    _alone(_INSTALL, folder, base.debian, lower, *recipe.VM_PACKAGES)
+    _alone(_INSTALL, folder, base.debian, lower, *recipe.VM_PACKAGES, *_PROVIDED_PACKAGES)
     root = folder / "root"
     _settle(root, lower)
     shutil.rmtree(folder / "work")
