@@ -241,6 +241,11 @@ def found(disk: Data) -> str:
     return name
 
 
+def table(path: str) -> List[List[str]]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [line.split() for line in file if line.strip()]
+
+
 def parts(name: str) -> List[str]:
     folder = "/sys/block/" + name
     return [one for one in names(folder) if os.path.exists("%s/%s/partition" % (folder, one))]
@@ -255,13 +260,11 @@ def busy(name: str) -> str:
         if held:
             return "%s is part of %s" % (one, ", ".join(held))
         number = word(os.path.join(folder, "dev"))
-        for line in open("/proc/self/mountinfo", encoding="utf-8", errors="replace"):
-            fields = line.split()
+        for fields in table("/proc/self/mountinfo"):
             if fields[2] == number or "/dev/" + one in fields:
                 return "%s is mounted at %s" % (one, fields[4])
-        for line in open("/proc/swaps", encoding="utf-8", errors="replace"):
-            if line.split(" ")[0] == "/dev/" + one:
-                return "%s is swapped to" % one
+        if ["/dev/" + one] in [fields[:1] for fields in table("/proc/swaps")]:
+            return "%s is swapped to" % one
     return exclusively("/dev/" + name) or opened(devices)
 
 
@@ -298,6 +301,7 @@ def content(name: str) -> List[str]:
 
 def check(step: Data) -> List[str]:
     """The kernel's names of the step's disks, every one of them fit to be written."""
+    settle()  # udev's own look at a disk is no use of it
     chosen = [found(disk) for disk in step["disks"]]
     if len(set(chosen)) != len(chosen):
         refuse("two of the names lead to one disk: %s" % ", ".join(chosen))
@@ -312,6 +316,10 @@ def check(step: Data) -> List[str]:
     return chosen
 
 
+def settle() -> None:
+    run(["udevadm", "settle", "--timeout=30"], 40)
+
+
 def erase(name: str) -> None:
     """What was listed under `wipe`. wipefs is not forced: it opens the disk alone, or fails."""
     if not content(name):
@@ -319,7 +327,7 @@ def erase(name: str) -> None:
     for one in [*parts(name), name]:
         run(["wipefs", "--all", "--backup", "/dev/" + one])
     run(["blockdev", "--rereadpt", "/dev/" + name])
-    run(["udevadm", "settle", "--timeout=30"], 40)
+    settle()
     left = content(name)
     if left:
         raise Failed("%s still carries %s" % (name, ", ".join(left)))
@@ -340,8 +348,8 @@ def create(step: Data) -> str:
     if step["level"] in (1, 5, 10):
         argv.append("--bitmap=internal")
     argv.append("--raid-devices=%d" % len(chosen))
-    run(argv + [BY_ID + disk["id"] for disk in step["disks"]], 120)
-    run(["udevadm", "settle", "--timeout=30"], 40)
+    run(argv + ["/dev/" + name for name in chosen], 120)
+    settle()
     if md_uuid(os.path.basename(os.path.realpath(device))) != digits(step["uuid"]):
         raise Failed("%s was made and has another UUID" % device)
     return "made %s (raid%d) of %s" % (device, step["level"], ", ".join(chosen))
@@ -364,7 +372,7 @@ def assemble(step: Data) -> str:
     devices = ["/dev/" + name for name in chosen]
     device = "/dev/md/" + step["name"]
     run(["mdadm", "--assemble", device, "--no-degraded", "--uuid=" + step["uuid"], *devices], 60)
-    run(["udevadm", "settle", "--timeout=30"], 40)
+    settle()
     return "started %s of %s" % (device, ", ".join(chosen))
 
 
@@ -381,7 +389,7 @@ def make_filesystem(step: Data) -> str:
         (name,) = check(step)
         erase(name)
     run(["mkfs.xfs", "-q", "-m", "uuid=" + step["uuid"], "/dev/" + name], 300)
-    run(["udevadm", "settle", "--timeout=30"], 40)
+    settle()
     return "made xfs on /dev/%s" % name
 
 
