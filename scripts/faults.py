@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.unit.accept.fault_table import CASES, OUTSIDE, Case  # noqa: E402
+from tests.unit.accept.fault_table import CASES, OUTSIDE, Case, Outside  # noqa: E402
 
 from nodeprep.lab.faults import catalogue  # noqa: E402
 
@@ -55,7 +55,7 @@ def page() -> str:
     return TEXT.format(
         refused="\n".join(_refused(case, summaries) for case in CASES if case.red),
         outside="\n".join(
-            _row(f"`{one.fault}`", summaries[one.fault], one.sees, one.verdict, one.action)
+            _row(f"`{one.fault}`", summaries[one.fault], one.sees, _verdict(one), one.action)
             for one in OUTSIDE
         ),
         harmless="\n".join(
@@ -69,6 +69,10 @@ def page() -> str:
 def _refused(case: Case, summaries: dict[str, str]) -> str:
     verdicts = "; ".join(f"`{name}`: {cause}" for name, cause in case.red.items())
     return _row(_name(case), summaries[case.fault], _sees(case), verdicts, case.action)
+
+
+def _verdict(one: Outside) -> str:
+    return f"`{one.proof}`: {one.verdict}" if one.proof else one.verdict
 
 
 def _name(case: Case) -> str:

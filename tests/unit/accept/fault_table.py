@@ -37,7 +37,9 @@ class Case:
 class Outside:
     """A fault that one board alone does not show: who sees it, the verdict, the action, the test.
 
-    `test` is the file that proves it.
+    test   the file that proves it
+    proof  the one that blocks: its reason must hold the words of `verdict`, its action those of
+           `action`
     """
 
     fault: str
@@ -45,6 +47,7 @@ class Outside:
     verdict: str
     action: str
     test: str
+    proof: str = ""
 
 
 REPLACED = "power the node off and on"
@@ -200,23 +203,22 @@ CASES = (
          harmless="a word beside a whole and successful output changes nothing"),
 )  # fmt: skip
 
+NODES = "the proofs between nodes"
 BETWEEN = "tests/integration/test_between.py"
 LAB = "tests/integration/test_lab_faults.py"
 OUTSIDE = (
-    Outside("slow_network", "the proofs between nodes",
-            "`nccl.all_reduce`: bad with all nodes, it is this node; alone it is accepted",
-            "look at NCCL's interface (/etc/nccl.conf)", BETWEEN),
-    Outside("slow_path", "the proofs between nodes",
-            "`nccl.all_reduce`: the link between the two, by name",
-            "compare nccl.conf and the NCCL version of both", BETWEEN),
-    Outside("slow_link", "the proofs between nodes", "both ways of the node below network.tcp",
-            "check cable, module and switch port", BETWEEN),
-    Outside("bad_pair", "the proofs between nodes", "the pair below network.tcp, by name",
-            "check the way between the two: switch ports, bonding, routes", BETWEEN),
-    Outside("mtu_blackhole", "the proofs between nodes", "large frames do not arrive",
-            "make the MTU the same on every hop, or lower it", BETWEEN),
-    Outside("udp_loss", "the proofs between nodes", "more loss than network.udp.loss, one way",
-            "check cable, module and switch port; look for drops", BETWEEN),
+    Outside("slow_network", NODES, "the others are good among each other: it is this node",
+            "look at NCCL's interface (/etc/nccl.conf)", BETWEEN, "nccl.all_reduce"),
+    Outside("slow_path", NODES, "the link between gpu1 and gpu2",
+            "compare nccl.conf and the NCCL version of both", BETWEEN, "nccl.all_reduce"),
+    Outside("slow_link", NODES, "the others are good among each other: it is this node",
+            "negotiated speed and duplex (ethtool), error counters, cable", BETWEEN, "tcp.pairs"),
+    Outside("bad_pair", NODES, "the link between gpu1 and gpu2",
+            "look at what only these two share: switch ports", BETWEEN, "tcp.pairs"),
+    Outside("mtu_blackhole", NODES, "the interfaces say 1500, the path carries 1400",
+            "set one MTU on every hop", BETWEEN, "path_mtu"),
+    Outside("udp_loss", NODES, "loss of UDP between nodes: bad with",
+            "find where datagrams die: ethtool -S", BETWEEN, "udp.loss"),
     Outside("nic_setting_kills_link", "provision",
             "failed (exit 1): the setting was reverted by the node; the other nodes go on",
             "take the setting out of nic_tuning's variables for this NIC",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nodeprep.accept.between.figures import GroupFigures
 from nodeprep.lab import hostfaults
 from nodeprep.lab.sim.faults import CATALOGUE
 from nodeprep.lab.sim.models import MODELS
+from nodeprep.model.profile import Gate
 from nodeprep.model.verdict import Outcome
-from tests.unit.accept.fault_table import CASES, OUTSIDE, Case
+from tests.unit.accept.between.fleet import fleet, verdicts
+from tests.unit.accept.fault_table import CASES, OUTSIDE, Case, Outside
 from tests.unit.accept.nodes import ROOT, profile
 from tests.unit.accept.simulated import inject, judged, passed, red, server
 
@@ -33,6 +37,40 @@ def test_the_table_is_whole() -> None:
 def test_what_one_board_does_not_show_is_proven_elsewhere(case: object) -> None:
     text = (ROOT / case.test).read_text(encoding="utf-8")  # type: ignore[attr-defined]
     assert case.fault in text  # type: ignore[attr-defined]
+
+
+def reduced(*slow: tuple[str, str]) -> tuple[GroupFigures, ...]:
+    ring = (("gpu1", "gpu2"), ("gpu2", "gpu3"), ("gpu3", "gpu4"), ("gpu4", "gpu1"))
+    return tuple(GroupFigures(group=p, busbw=0.1 if p in slow else 1.1) for p in ring)
+
+
+# What is measured of four nodes with the fault, as tests/integration/test_between.py has seen it.
+BETWEEN = {
+    "slow_network": replace(fleet(4), groups=reduced(("gpu2", "gpu3"), ("gpu3", "gpu4"))),
+    "slow_path": replace(fleet(4), groups=reduced(("gpu1", "gpu2"))),
+    "slow_link": fleet(4, nodes={"gpu3": {"tcp": (0.05, 0.05)}}),
+    "bad_pair": fleet(4, pairs={("gpu1", "gpu2"): {"tcp": (0.05, 0.05)}}),
+    "mtu_blackhole": fleet(4, nodes={"gpu4": {"path_mtu": 1400, "tcp": (None, None)}}),
+    "udp_loss": fleet(4, nodes={"gpu2": {"loss": (0.0, 10.0)}}),
+}
+GUILTY = {"slow_network": ["gpu3"], "slow_link": ["gpu3"], "mtu_blackhole": ["gpu4"],
+          "udp_loss": ["gpu2"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("one", [one for one in OUTSIDE if one.proof], ids=lambda one: one.fault)
+def test_a_fault_between_nodes_is_refused_in_these_words(one: Outside) -> None:
+    found = BETWEEN[one.fault]
+    inter = Gate(fail=1.0, unit="GB/s", source="10 GbE")
+    gates = {n: {**g, "nccl.all_reduce.inter_node.busbw": inter} for n, g in found.gates.items()}
+    blocked = {
+        name: verdict
+        for name, verdict in verdicts(replace(found, gates=gates), one.proof).items()
+        if verdict.verdict.blocks
+    }
+    assert sorted(blocked) == GUILTY.get(one.fault, ["gpu1", "gpu2"])
+    for verdict in blocked.values():
+        assert one.verdict in verdict.reason
+        assert one.action in verdict.action
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.red], ids=named)
