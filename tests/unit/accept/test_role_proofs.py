@@ -51,7 +51,15 @@ VOLUME: tuple[Claim, ...] = (
     Filesystem(role="nvme_cache", name="/cache", uuid=UUID, array="cache"),
     Mount(role="nvme_cache", name="/cache", device=f"UUID={UUID}", fstype="xfs"),
 )  # fmt: skip
-REAL = profile("a100-sxm4-40g-x4")  # with a kernel of its own, so that nothing is inapplicable
+
+
+def with_rdma(one: Profile) -> Profile:
+    nics = tuple(nic.model_copy(update={"rdma": True}) for nic in one.parts.nics)
+    return one.model_copy(update={"parts": one.parts.model_copy(update={"nics": nics})})
+
+
+# With a kernel of its own, and RDMA, so that nothing is inapplicable.
+REAL = with_rdma(profile("a100-sxm4-40g-x4"))
 
 
 def data(name: str) -> str:
@@ -87,6 +95,7 @@ INTERRUPTS = """\
 """
 GOOD = {
     "/proc/interrupts": Answer(INTERRUPTS),
+    "gid_attrs": Answer("gid 0: IB/RoCE v1\ngid 3: RoCE v2\nread\n"),
     "chronyc": Answer(data("chrony_tracking.txt")),
     "journalctl": Answer(data("journal.txt")),
     "id -un": Answer("ops\n"),
@@ -178,6 +187,7 @@ ROLES = {
         "cpu.cores_per_gpu", "cpu.numa", "nic.link", "nic.errors", "nic.module",
     },
     "nic_tuning": {"nic.interrupts"},
+    "rdma": {"rdma.address"},
     "nvidia_driver": {
         "gpu.answer", "gpu.alike", "gpu.ecc", "gpu.memory_repair", "gpu.throttle",
         "gpu.temperature_max", "gpu.xid", "gpu.pcie", "gpu.board", "gpu.p2p", "gpu.nvlink",
