@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.site import Site, unmet
 
 if TYPE_CHECKING:
     from tests.conftest import Rack
 
 pytestmark = pytest.mark.lab
 NODE = "gpu1"
-ROLES = ("access", "base", "nic_tuning")
-Run = Callable[..., str]
+ONLY = ("--only=access", "--only=base", "--only=nic_tuning")
 
 
 def ring(rack: Rack) -> str:
@@ -27,33 +24,32 @@ def ring(rack: Rack) -> str:
     return found.group(1) if found else text
 
 
-@pytest.fixture(scope="module")
-def provision(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Provisions the node with one size of the receive ring, and gives what was said."""
-    plain = rack.inventory(tmp_path_factory.mktemp("site")).read_text()
+class Tuned:
+    """The node, provisioned with one size of the receive ring."""
 
-    def run(size: int, verb: str = "provision") -> str:
-        values = f"    nccl_socket_ifname: ens5f0\n    nic_tuning_rings: {{rx: {size}}}\n"
-        site = tmp_path_factory.mktemp("site") / "site.yaml"
-        site.write_text(plain.replace("    nccl_socket_ifname: ens5f0\n", values))
-        only = [f"--only={role}" for role in ROLES] if verb == "provision" else []
-        argv = [str(Path(sys.executable).parent / "nodeprep"), verb, str(site), "--limit", NODE]
-        done = subprocess.run(
-            [*argv, *only, *(["--yes"] if only else [])],
-            env={
-                "NODEPREP_BOOTSTRAP_PASSWORD": rack.password,
-                "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
-                "HOME": str(Path.home()),
-                "COLUMNS": "400",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.plain = site.inventory.read_text()
+
+    def wants(self, size: int) -> None:
+        values = f"    nic_tuning_rings: {{rx: {size}}}\n    nccl_socket_ifname:"
+        self.site.inventory.write_text(self.plain.replace("    nccl_socket_ifname:", values))
+
+    def provision(self) -> str:
+        done = self.site.run("provision", "--yes", "--limit", NODE, *ONLY)
         return done.stdout + done.stderr
 
-    return run
+    def drift(self) -> dict[str, str]:
+        """What does not hold of the role, and what was read."""
+        _, nodes = self.site.document("drift", "--limit", NODE)
+        red = unmet(nodes[NODE])
+        read = {v["claim"]: v["read"] for v in nodes[NODE]["verdicts"]}
+        return {claim: read[claim] for claim in red if claim.startswith("nic_tuning/")}
+
+
+@pytest.fixture(scope="module")
+def tuned(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Tuned:
+    return Tuned(Site(rack, tmp_path_factory.mktemp("site")))
 
 
 @pytest.fixture(autouse=True)
@@ -63,48 +59,53 @@ def _healed(rack: Rack) -> Iterator[None]:
         rack.clear(NODE)
 
 
-def test_settings_are_set_and_shown_with_the_values_before(rack: Rack, provision: Run) -> None:
-    said = provision(1024)
+def test_settings_are_set_and_shown_with_the_values_before(rack: Rack, tuned: Tuned) -> None:
+    tuned.wants(1024)
+    said = tuned.provision()
     assert "channels.combined 63 -> " in said
     assert "rings.rx 512 -> 1024" in said
     assert ring(rack) == "1024"
-    assert "nic_tuning/" not in provision(1024, "drift")
+    assert tuned.drift() == {}
 
 
-def test_a_second_run_changes_nothing(rack: Rack, provision: Run) -> None:
-    said = provision(1024)
-    assert "converge done" not in said or "nic_tuning:" not in said
+def test_a_second_run_changes_nothing(tuned: Tuned) -> None:
+    assert ": changed" not in tuned.provision()
 
 
-def test_what_somebody_else_changed_is_seen_and_mended(rack: Rack, provision: Run) -> None:
+def test_what_somebody_else_changed_is_seen_and_mended(rack: Rack, tuned: Tuned) -> None:
     rack.run(NODE, "ethtool", "-G", "ens5f0", "rx", "256")
     rack.run(NODE, "systemctl", "disable", "nodeprep-nic@ens5f0.service")
-    said = provision(1024, "drift")
-    assert "ring rx 256 of 4096" in said
-    assert "nic_tuning/service:nodeprep-nic@ens5f0.service" in said
-    provision(1024)
+    found = tuned.drift()
+    assert found.keys() == {
+        "nic_tuning/nic:ens5f0",
+        "nic_tuning/service:nodeprep-nic@ens5f0.service",
+    }
+    assert "ring rx 256 of 4096" in found["nic_tuning/nic:ens5f0"]
+    tuned.provision()
     assert ring(rack) == "1024"
+    assert tuned.drift() == {}
 
 
-def test_a_setting_that_kills_the_link_is_taken_back_and_reported(
-    rack: Rack, provision: Run
-) -> None:
+def test_a_setting_that_kills_the_link_is_taken_back_and_reported(rack: Rack, tuned: Tuned) -> None:
     rack.inject(NODE, "nic_setting_kills_link")
-    said = provision(2048)
+    tuned.wants(2048)
+    said = tuned.provision()
     assert re.search(r"reverted \(rings\.rx 1024 -> 2048\)", said), said
     assert ring(rack) == "1024"
     assert rack.run(NODE, "cat", "/sys/class/net/ens5f0/carrier").strip() == "1"
-    assert rack.run(NODE, "sh", "-c", "ls /etc/nodeprep/nic").split() == ["ens5f0.json.reverted"]
+    assert rack.run(NODE, "ls", "/etc/nodeprep/nic").split() == ["ens5f0.json.reverted"]
     rack.clear(NODE)
+    tuned.wants(1024)
+    tuned.provision()
+    assert tuned.drift() == {}
 
 
-def test_a_boot_brings_the_settings_back(rack: Rack, provision: Run) -> None:
-    provision(1024)
+def test_a_boot_brings_the_settings_back(rack: Rack, tuned: Tuned) -> None:
     before = rack.run(NODE, "cat", "/proc/sys/kernel/random/boot_id")
     rack.run(NODE, "systemctl", "reboot", check=False)
     _until(lambda: before != rack.run(NODE, "cat", "/proc/sys/kernel/random/boot_id", check=False))
     _until(lambda: ring(rack) == "1024")
-    assert "nic_tuning/" not in provision(1024, "drift")
+    assert tuned.drift() == {}
 
 
 def _until(what: Callable[[], bool], seconds: float = 90) -> None:
