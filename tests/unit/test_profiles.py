@@ -90,6 +90,7 @@ def test_derived_figures_of_the_mesh_are_marked_provisional() -> None:
         "storage.random_read_iops_per_member",
         "nfs.read_throughput",
         "nic.errors_per_million",
+        "memory.bandwidth",
         "nic.drops_per_million",
         "network.tcp",
         "network.udp.loss",

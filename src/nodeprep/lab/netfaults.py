@@ -7,10 +7,11 @@ classic BPF filters drop at random, or what is too large.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 
 from nodeprep.errors import BadInput, ToolFailure
-from nodeprep.lab import names
+from nodeprep.lab import names, recipe
 from nodeprep.lab.shell import run
 from nodeprep.lab.state import LabDir, NodeState
 
@@ -64,9 +65,22 @@ def mtu_back(lab: LabDir, one: NodeState, _args: Args) -> None:
 def no_larger(size: int) -> str:
     """Classic BPF: drop frames of more than so many bytes, and what will be cut into such.
 
-    A port with a small MTU would let pass what TCP hands over uncut (GSO).
+    A port with a small MTU would let pass what TCP hands over uncut (GSO). What comes from the
+    gateway or goes there passes: the operator's way to the node is another one.
     """
-    program = ((0x80, 0, 0, 0), (0x25, 0, 1, size), (0x06, 0, 0, _SHOT), (0x06, 0, 0, _GO_ON))
+    gateway = int(ipaddress.IPv4Address(recipe.GATEWAY))
+    program = (
+        (0x80, 0, 0, 0),  # the frame's length
+        (0x25, 0, 7, size),  # greater, or go on
+        (0x28, 0, 0, 12),  # the Ethernet type
+        (0x15, 0, 4, 0x0800),  # IPv4, or drop
+        (0x20, 0, 0, 26),  # from
+        (0x15, 3, 0, gateway),
+        (0x20, 0, 0, 30),  # to
+        (0x15, 1, 0, gateway),
+        (0x06, 0, 0, _SHOT),
+        (0x06, 0, 0, _GO_ON),
+    )
     return _bytecode(program)
 
 

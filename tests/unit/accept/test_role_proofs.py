@@ -94,6 +94,7 @@ INTERRUPTS = """\
 /proc/irq/41/smp_affinity_list:1
 """
 GOOD = {
+    "sched_setaffinity": Answer("memory 288.41\nclock 2590 2600\n"),
     "/proc/interrupts": Answer(INTERRUPTS),
     "gid_attrs": Answer("gid 0: IB/RoCE v1\ngid 3: RoCE v2\nread\n"),
     "chronyc": Answer(data("chrony_tracking.txt")),
@@ -209,7 +210,10 @@ ROLES = {
     },
 }  # fmt: skip
 LATER = {
-    "base": {"storage.sequential_read", "storage.random_read_iops", "nic.errors_under_load"},
+    "base": {
+        "storage.sequential_read", "storage.random_read_iops", "nic.errors_under_load",
+        "memory.bandwidth", "cpu.clock_under_load",
+    },
     "nccl": {
         "nccl.all_gather.busbw", "nccl.reduce_scatter.busbw", "nccl.alltoall.busbw", "nccl.soak",
     },

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import pytest
 
 from nodeprep.errors import BadInput
-from nodeprep.lab import hostfaults, netfaults
+from nodeprep.lab import hostfaults, netfaults, recipe
 from nodeprep.lab.names import NodeName
 from nodeprep.lab.state import LabDir, LabState, NodeState
 
@@ -83,5 +85,14 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_touched(
 
 
 @pytest.mark.parametrize(("length", "told"), [(1414, PASSED), (1415, DROPPED), (60000, DROPPED)])
-def test_what_is_too_large_is_dropped_cut_or_not(length: int, told: int) -> None:
-    assert ran(netfaults.no_larger(1414), bytes(length), 0) == told
+@pytest.mark.parametrize("kind", [0x0800, 0x86DD])
+def test_what_is_too_large_is_dropped_cut_or_not(length: int, told: int, kind: int) -> None:
+    packet = frame(kind=kind).ljust(length, b"\0")
+    assert ran(netfaults.no_larger(1414), packet, 0) == told
+
+
+@pytest.mark.parametrize("at", [26, 30])
+def test_the_operators_way_to_the_node_is_not_cut(at: int) -> None:
+    gateway = ipaddress.IPv4Address(recipe.GATEWAY).packed
+    packet = frame()[:at] + gateway
+    assert ran(netfaults.no_larger(1414), packet.ljust(1500, b"\0"), 0) == PASSED
