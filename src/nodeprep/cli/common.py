@@ -119,7 +119,7 @@ def confirmer(*, yes: bool) -> Callable[[Any], bool]:
             for disk in plan.disks:
                 typer.echo(f"{plan.node}: writes disk {disk}", err=True)
             if plan.reboot:
-                typer.echo(f"{plan.node}: reboots: {plan.reboot}", err=True)
+                typer.echo(f"{plan.node}: reboots once: {plan.reboot}", err=True)
         return sys.stdin.isatty() and typer.confirm("Go on?", default=False, err=True)
 
     return confirm

@@ -74,6 +74,7 @@ def judge(claim: Claim, reading: Reading | None, *, simulated: bool = False) -> 
         reason=text.line("; ".join(found.problems)),
         action=found.action or _action(claim, outcome),
         diff=found.diff,
+        detail={} if found.reboot else {"reboot": False},
         **common,
     )
 

@@ -63,7 +63,8 @@ def judge_argument(claim: KernelArgument, data: KernelArgumentData) -> Finding:
     wanted = [] if claim.state == "absent" else [claim.value or ""]
     running, persisted = (_words(claim.name, v) for v in (data.running, data.persisted))
     problems = []
-    if list(dict.fromkeys(data.running)) != wanted:
+    is_running = list(dict.fromkeys(data.running)) == wanted
+    if not is_running:
         problems.append(f"the running kernel has {running}")
     if list(dict.fromkeys(data.persisted)) != wanted:
         files = text.listed(data.configured_in)
@@ -71,7 +72,8 @@ def judge_argument(claim: KernelArgument, data: KernelArgumentData) -> Finding:
         problems.append(
             f"the next boot has {persisted} ({data.persisted_in}){behind if files else ''}"
         )
-    return Finding(f"{running} running, {persisted} at the next boot", tuple(problems))
+    read = f"{running} running, {persisted} at the next boot"
+    return Finding(read, tuple(problems), reboot=not is_running)
 
 
 def _words(name: str, values: list[str]) -> str:

@@ -24,11 +24,16 @@ def plan(
     """Roles that own a claim which does not hold, in the document's order.
 
     An unknown makes its role run too: converging may bring the tool that was missing. A claim
-    that notifies a handler named `reboot…` and fails makes the plan say that it reboots.
+    that notifies a handler named `reboot…` and fails makes the plan say that it reboots, unless its
+    verdict says that it is mended without (`detail` of `reboot` is false).
     """
     found = tuple(verdicts)
     owners = {verdict.role for verdict in found if verdict.verdict.blocks}
-    failing = {verdict.claim for verdict in found if verdict.verdict is Outcome.FAIL}
+    failing = {
+        verdict.claim
+        for verdict in found
+        if verdict.verdict is Outcome.FAIL and verdict.detail.get("reboot", True)
+    }
     reboots = [
         claim.id
         for claim in document.claims

@@ -172,7 +172,7 @@ def plan(result: RunResult) -> Iterator[Block]:
         for disk in node.plan.disks:
             yield Line(f"writes disk {disk}", BAD, indent=2)
         if node.plan.reboot:
-            yield Line(f"reboots: {node.plan.reboot}", UNSURE, indent=2)
+            yield Line(f"reboots once: {node.plan.reboot}", UNSURE, indent=2)
         for role in dict.fromkeys((*node.plan.roles, *(v.role for v in node.plan.unmet))):
             yield from _planned(role, tuple(v for v in node.plan.unmet if v.role == role))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nodeprep.judge.claims import judge
 from nodeprep.judge.plan import plan
+from nodeprep.model.reading import Reading
 from nodeprep.model.verdict import Outcome, Verdict
 from tests.unit.judge.nodes import document
 
@@ -50,6 +52,21 @@ def test_a_failing_claim_that_notifies_a_reboot() -> None:
     assert plan(document(CLAIMS), verdicts()).reboot == ""
     found = plan(document(CLAIMS), verdicts(nvidia_driver=Outcome.FAIL))
     assert found.reboot == "nvidia_driver/file:/etc/modprobe.d/x.conf"
+
+
+def test_what_only_the_next_boot_lacks_is_mended_without_a_reboot() -> None:
+    claim = {"kind": "kernel_argument", "role": "kernel", "name": "iommu", "value": "pt",
+             "notify": "Reboot for it"}  # fmt: skip
+    wanted = document([claim], roles=("kernel",))
+
+    def reboots(running: list[str], persisted: list[str]) -> str:
+        data = {"running": running, "persisted": persisted, "persisted_in": "grub.cfg"}
+        verdict = judge(wanted.claims[0], Reading(data=data))
+        return plan(wanted, [verdict]).reboot
+
+    assert reboots(["pt"], []) == ""
+    assert reboots([], ["pt"]) == "kernel/kernel_argument:iommu"
+    assert reboots([], []) == "kernel/kernel_argument:iommu"
 
 
 def test_a_conflict_keeps_the_plan_from_being_empty() -> None:

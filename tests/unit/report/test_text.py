@@ -65,7 +65,7 @@ def test_a_plan_shows_roles_diffs_disks_and_the_reboot() -> None:
     for line in (
         "gpu1: 3 claims of 2 roles to converge",
         "  writes disk nvme-eui.0025385b1",
-        "  reboots: a new kernel module",
+        "  reboots once: a new kernel module",
         "    package:libnccl2  not installed -> 2.16.5-1+cuda12.0, held",
         "      +NCCL_SOCKET_IFNAME==ens5f0",
     ):
