@@ -41,7 +41,7 @@ def package(claim: Any) -> Break:
     if claim.state == "absent" or claim.name in VITAL:
         return None
     if claim.held:
-        return f"apt-mark unhold {name}"
+        return f"echo {name} install | dpkg --set-selections"
     return f"dpkg --remove --force-depends {name}"
 
 
@@ -65,9 +65,8 @@ def directory(claim: Any) -> Break:
 
 
 def gpu(claim: Any) -> Break:
-    options = {"persistence_mode": "-pm 0", "ecc_mode": "-e 0", "mig_mode": "-mig 1"}
-    option = options.get(claim.name)
-    return option and f"nvidia-smi {option}"
+    """ECC and MIG change at the next reset of the GPU only."""
+    return "nvidia-smi -pm 0" if claim.name == "persistence_mode" else None
 
 
 def output(claim: Any) -> Break:
@@ -97,7 +96,8 @@ def interrupts(claim: Any) -> Break:
 
 
 def nic(claim: Any) -> Break:
-    return f"ethtool -G {claim.name} rx 256 || ethtool -L {claim.name} combined 1"
+    words = ("-L {0} combined 1", "-G {0} rx 128", "-C {0} rx-usecs 7", "-K {0} gro off")
+    return "; ".join(f"ethtool {one.format(claim.name)}" for one in words)
 
 
 BREAKERS: dict[str, Callable[[Any], Break]] = {
@@ -142,7 +142,9 @@ def red(node: str, file: Path) -> set[str]:
 def main(lab: str, node: str, file: Path) -> None:
     document = inventory.load(file, limit=node).documents[0]
     how, why = plan(document.claims)
-    script = "".join(f"({command}) >/dev/null 2>&1\n" for command in how.values())
+    # Tools are shadowed last: breaking the rest needs them.
+    order = sorted(how, key=lambda claim: ("/output:" in claim, "/package:" not in claim))
+    script = "".join(f"({how[claim]}) >/dev/null 2>&1\n" for claim in order)
     rack.execute(lab, node, ["sh", "-s"], text=script, timeout_s=900)
     seen = red(node, file)
     for claim, reason in sorted(why.items()):
