@@ -21,7 +21,8 @@ class Role:
     """One folder under roles/.
 
     options   the argument spec of its main entry point
-    filters   its own, which Ansible finds in the same place: pure functions
+    filters   its own and those of roles that it depends on, which Ansible finds in the same places:
+              pure functions
     """
 
     name: str
@@ -102,21 +103,29 @@ def role(name: str, folders: tuple[Path, ...]) -> Role:
     """The role `name` from the first of `folders` that has it."""
     for folder in folders:
         if (folder / name).is_dir():
-            return _role(name, folder / name)
+            return _role(name, folder / name, folders)
     searched = ", ".join(map(str, folders))
     raise BadInput(f"the playbook names the role {name!r}, which is in none of: {searched}")
 
 
-def _role(name: str, folder: Path) -> Role:
+def _role(name: str, folder: Path, folders: tuple[Path, ...]) -> Role:
     specs = _mapping(folder / "meta" / "argument_specs.yml").get("argument_specs", {})
+    needed = _mapping(folder / "meta" / "main.yml").get("dependencies") or []
     return Role(
         name=name,
         folder=folder,
         defaults=_mapping(folder / "defaults" / "main.yml"),
         variables=_mapping(folder / "vars" / "main.yml"),
         options=specs.get("main", {}).get("options", {}),
-        filters=_filters(folder / "filter_plugins"),
+        filters=_merged(
+            *(role(str(one["role"]), folders).filters for one in needed),
+            _filters(folder / "filter_plugins"),
+        ),
     )
+
+
+def _merged(*mappings: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    return {name: function for mapping in mappings for name, function in mapping.items()}
 
 
 def _filters(folder: Path) -> dict[str, Callable[..., Any]]:

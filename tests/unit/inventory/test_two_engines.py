@@ -57,7 +57,8 @@ def templar(role: roles.Role, document: Document, hosts: source.Source) -> Any:
     from ansible.plugins.loader import filter_loader
     from ansible.template import Templar
 
-    filter_loader.add_directory(str(role.folder / "filter_plugins"))
+    for name in (role.folder.name, "site_build"):  # its own, and the one that roles depend on
+        filter_loader.add_directory(str(role.folder.parent / name / "filter_plugins"))
 
     host = next(h for h in hosts.hosts if h.name == document.node.name)
     variables = {

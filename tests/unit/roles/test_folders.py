@@ -13,7 +13,8 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
-CONCERNS = [path for path in ROLES if path.name != "claims"]
+SHARED = ("claims", "site_build")
+CONCERNS = [path for path in ROLES if path.name not in SHARED]
 PLAYBOOK = ROOT / "playbooks" / "provision.yml"
 
 each_role = pytest.mark.parametrize("folder", ROLES, ids=lambda path: path.name)

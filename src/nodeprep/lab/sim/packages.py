@@ -1,11 +1,11 @@
-"""Builds the lab's stand-ins for NVIDIA's packages: a folder of .deb files (needs dpkg-deb)."""
+"""Builds what the lab serves as NVIDIA's: .deb files (needs dpkg-deb), and one source archive."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 
-from . import deb, packages_cuda, packages_driver
+from . import deb, packages_cuda, packages_driver, source
 
 
 def all_debs(key: bytes = b"") -> list[deb.Deb]:
@@ -24,3 +24,4 @@ def build(out_dir: Path, public_key: Path | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for package in all_debs(key):
             deb.build(package, Path(scratch), out_dir)
+    source.write(out_dir)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from nodeprep.lab.sim import deb, main, packages
+from nodeprep.lab.sim import deb, main, packages, source
 
 DEBS = packages.all_debs(b"key")
 BY_NAME = {(package.name, package.version): package for package in DEBS}
@@ -185,3 +186,20 @@ def test_dkms_packages_bring_no_compiler() -> None:
     }
     for package in KERNEL_PACKAGES:
         assert not {"dkms", "gcc", "make"} & set(package.depends.split(", "))
+
+
+def test_the_source_archive_is_one_that_configures_makes_and_installs(tmp_path: Path) -> None:
+    archive = source.write(tmp_path)
+    first = archive.read_bytes()
+    assert source.write(tmp_path).read_bytes() == first
+    subprocess.run(["tar", "-xf", archive, "-C", tmp_path], check=True)
+    folder = tmp_path / source.NAME
+    refused = subprocess.run(["./configure", "--nonsense"], cwd=folder, check=False)
+    assert refused.returncode == 1
+    if shutil.which("cc") is None or shutil.which("make") is None:
+        pytest.skip("no compiler on this machine")
+    for command in ("./configure --prefix=/opt/x --program=tool --says=hello", "make install"):
+        subprocess.run(
+            command.split(), cwd=folder, check=True, env={**os.environ, "DESTDIR": str(tmp_path)}
+        )
+    assert subprocess.check_output([tmp_path / "opt/x/bin/tool"]) == b"hello\n"
