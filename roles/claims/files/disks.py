@@ -371,7 +371,7 @@ def assemble(step: Data) -> str:
             refuse("%s is no member of %s" % (name, step["uuid"]))
     devices = ["/dev/" + name for name in chosen]
     device = "/dev/md/" + step["name"]
-    run(["mdadm", "--assemble", device, "--no-degraded", "--uuid=" + step["uuid"], *devices], 60)
+    run(["mdadm", "--assemble", device, "--uuid=" + step["uuid"], *devices], 60)
     settle()
     return "started %s of %s" % (device, ", ".join(chosen))
 
