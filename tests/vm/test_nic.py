@@ -24,7 +24,7 @@ def tuned(site: Site) -> Site:
 def placed(rack: Rack) -> dict[str, str]:
     """Where each queue of the NIC interrupts, by the interrupt's name."""
     script = (
-        f"cd /sys/class/net/{NIC}/device/../msi_irqs; for irq in *; do\n"
+        f"cd -P /sys/class/net/{NIC}/device/../msi_irqs; for irq in *; do\n"
         'name=$(sed -n "s/^ *$irq:.* //p" /proc/interrupts)\n'
         "echo $name $(cat /proc/irq/$irq/smp_affinity_list); done"
     )
