@@ -91,6 +91,7 @@ def test_derived_figures_of_the_mesh_are_marked_provisional() -> None:
         "nfs.read_throughput",
         "nic.errors_per_million",
         "memory.bandwidth",
+        "openmpi.device_bw",
         "nic.drops_per_million",
         "network.tcp",
         "network.udp.loss",

@@ -40,6 +40,7 @@ PACKAGED = {
     "alltoall_perf": "nccl_tests.run",
     "nvbandwidth": "nvbandwidth.run",
     "dcgmi": "dcgmi.run",
+    "osu_bw": "osu.bandwidth",
     "dcgmproftester12": "proftester.run",
     "gdrcopy_sanity": "gdrcopy.sanity",
     "gdrcopy_copybw": "gdrcopy.copybw",
