@@ -24,7 +24,7 @@ from nodeprep.errors import NodeprepError
 TOOL = "all_reduce_perf"
 SIZE = "512M"  # of smaller messages the latency would be judged
 LIMIT_S = 120  # of one group; ten times the gate's time for ten such messages over 10 GbE
-_CALL_S = 20.0  # for mpirun to name the nodes it wants
+_CALL_S = 45.0  # for mpirun to name the nodes it wants
 _MORE_S = 10.0  # to end by itself when its mpirun has
 # Both releases' names for the same: 4.1's ORTE, 5's PRRTE.
 _SETTINGS = {

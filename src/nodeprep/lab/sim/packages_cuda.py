@@ -153,13 +153,15 @@ def gdrcopy() -> list[Deb]:
 
 
 def tools() -> list[Deb]:
-    """nccl-tests and nvbandwidth have no packages upstream: these names are the project's own."""
+    """Those of nccl-tests, nvbandwidth and OSU have no packages upstream: the names are our own."""
     perf = ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf", "alltoall_perf")
     return [
         Deb("nccl-tests", "2.13.10-1", "NCCL tests", depends="libnccl2",
             tools=tuple("/usr/bin/" + name for name in perf)),
         Deb("nvbandwidth", "0.8-1", "Bandwidth measurements on NVIDIA GPUs",
             tools=("/usr/bin/nvbandwidth",)),
+        Deb("osu-micro-benchmarks", "7.2-1", "MPI micro-benchmarks, built for CUDA",
+            tools=("/usr/bin/osu_bw",)),
         Deb("datacenter-gpu-manager", "1:3.3.5", "NVIDIA Data Center GPU Management",
             tools=("/usr/bin/dcgmi", "/usr/bin/nv-hostengine", "/usr/bin/dcgmproftester12"),
             part="dcgm",
