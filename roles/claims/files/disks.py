@@ -158,6 +158,7 @@ def flat(entries: List[Data]) -> List[Data]:
 
 def md_uuid(device: str) -> str:
     uuid = word("/sys/block/%s/md/uuid" % device)
+    uuid = "" if set(uuid) <= set("0-:") else uuid  # zeros: it does not run
     for name in links(BY_ID).get(device, []):
         if not uuid and name.startswith("md-uuid-"):
             uuid = name[len("md-uuid-") :]

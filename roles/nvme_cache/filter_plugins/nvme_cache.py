@@ -10,6 +10,7 @@ Data = dict[str, Any]
 KEYS = {"path", "use", "disks", "level", "array", "wipe"}
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "nodeprep")
 
+# Wanted by the device too: one that comes after the boot gave up on it is mounted all the same.
 MOUNT = """\
 # Written by Ansible, role nvme_cache.
 [Unit]
@@ -22,7 +23,7 @@ Type=xfs
 Options={options}
 
 [Install]
-WantedBy=local-fs.target
+WantedBy=local-fs.target {device}
 """
 # What fstab's x-systemd.device-timeout does: a boot goes on without a disk that is not there.
 DEVICE = """\
@@ -151,7 +152,8 @@ def unit_files(volumes: list[Data], options: list[str], timeout_s: int) -> list[
     found = []
     for one in volumes:
         device = f"dev-disk-by\\x2duuid-{_escaped(one['uuid'])}.device"
-        text = MOUNT.format(**one, options=",".join([*options, "nofail"]))
+        joined = ",".join([*options, "nofail"])
+        text = MOUNT.format(**one, options=joined, device=device)
         found.append({"name": f"/etc/systemd/system/{unit(one['path'])}", "content": text})
         place = f"/etc/systemd/system/{device}.d/60-nodeprep.conf"
         found.append({"name": place, "content": DEVICE.format(timeout_s=timeout_s)})

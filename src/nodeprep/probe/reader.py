@@ -732,6 +732,7 @@ def md_arrays(node: Node) -> List[Data]:
 def _md_uuid(node: Node, device: str) -> Optional[str]:
     """From sysfs (newer kernels), udev's link, or mdadm."""
     word = node.word("/sys/block/%s/md/uuid" % device)
+    word = None if set(word or "0") <= set("0-:") else word  # zeros: it does not run
     for name in _links(node, "/dev/disk/by-id").get(device, []):
         if not word and name.startswith("md-uuid-"):
             word = name[len("md-uuid-") :]

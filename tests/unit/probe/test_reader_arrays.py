@@ -75,6 +75,11 @@ class TestArrays:
         tree.tool("mdadm", "MD_LEVEL=raid0\nMD_UUID=6f9619ff:8b865d01:b42d00cf:4fc964ff\n")
         assert arrays(tree)[0]["uuid"] == "6f9619ff:8b865d01:b42d00cf:4fc964ff"
 
+    def test_one_that_does_not_run_has_zeros_in_sysfs(self, tree: Tree) -> None:
+        array(tree, uuid="00000000-0000-0000-0000-000000000000", array_state="inactive")
+        tree.tool("mdadm", "MD_UUID=6f9619ff:8b865d01:b42d00cf:4fc964ff\n")
+        assert arrays(tree)[0]["uuid"] == "6f9619ff:8b865d01:b42d00cf:4fc964ff"
+
     def test_a_uuid_that_nobody_tells(self, tree: Tree) -> None:
         array(tree)
         assert arrays(tree)[0]["uuid"] is None

@@ -117,6 +117,8 @@ def test_a_boot_goes_on_without_the_disk() -> None:
     escaped = volumes[0]["uuid"].replace("-", r"\x2d")
     assert device["name"].endswith(rf"dev-disk-by\x2duuid-{escaped}.device.d/60-nodeprep.conf")
     assert "JobRunningTimeoutSec=30" in device["content"]
+    late = rf"WantedBy=local-fs.target dev-disk-by\x2duuid-{escaped}.device"
+    assert late in mount["content"].splitlines()
 
 
 XFS_INFO = """\
