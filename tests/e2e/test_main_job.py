@@ -94,6 +94,7 @@ SABOTAGE = {
     "nccl/file:/etc/nccl.conf": "echo NCCL_SOCKET_IFNAME=docker0 > /etc/nccl.conf",
     "cuda/link:/usr/local/cuda": "ln -sfn /opt /usr/local/cuda",
     "base/sysctl:net.ipv4.tcp_mtu_probing": "sysctl -qw net.ipv4.tcp_mtu_probing=0",
+    "nic_tuning/nic:ens5f0": "ethtool -K ens5f0 tso off",
     "base/service:chrony.service": "systemctl -q disable --now chrony",
     "base/output:default limits of services": (
         "cd /etc/systemd/system.conf.d && mv 60-nodeprep-limits.conf /root/ && "
