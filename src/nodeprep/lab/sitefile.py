@@ -82,7 +82,7 @@ _TRAINING_DATA = """\
 _VIRTUAL = """\
         # Debian's kernel for clouds, and a gibibyte of memory.
         kernel_headers: linux-headers-cloud-amd64
-        kernel_min_free_kbytes: 16384
+        kernel_min_free_kbytes: 65536
         # Four NVMe disks, two of which carry something: those must stay as they are.
         nvme_cache_volumes:
           - path: /cache
