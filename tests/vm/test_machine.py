@@ -91,7 +91,7 @@ def test_what_was_written_outlives_the_power(vms: Rack) -> None:
 def test_a_reset_is_another_machine_with_the_same_disks_as_rented(vms: Rack) -> None:
     key = "ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub"
     before = sh(vms, "gpu1", key)
-    sh(vms, "gpu1", "mkfs.ext4 -q -F /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_NVME-GPU1-1")
+    sh(vms, "gpu1", "mkswap -q /dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_NVME-GPU1-1 >/dev/null")
     vms.fresh("gpu1")
     assert sh(vms, "gpu1", key) != before
     disk = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_NVME-GPU1-1"

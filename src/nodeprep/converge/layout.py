@@ -166,6 +166,7 @@ def environment(job: Job, layout: Layout, *, events_fd: int, sockets: Path) -> d
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_SSH_ARGS": _SSH_ARGS,
         "ANSIBLE_SSH_RETRIES": "2",
+        "ANSIBLE_TIMEOUT": "60",  # also how long sudo may take to ask: 10 s are few on a busy node
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(sockets),
         "ANSIBLE_PYTHON_INTERPRETER": "/usr/bin/python3",
         "ANSIBLE_RETRY_FILES_ENABLED": "false",

@@ -30,7 +30,8 @@ Data = Dict[str, Any]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BEGIN = "-----BEGIN NODEPREP READING-----"
 END = "-----END NODEPREP READING-----"
-DEADLINE_S = 45.0
+DEADLINE_S = 60.0
+TOOL_S = 25.0  # for a tool that answers at once on a node that is not busy
 WORKERS = 8
 TEXT_LIMIT = 64 * 1024  # bytes of a file's or a command's text in the answer
 TOOL_LIMIT = 16 * 1024 * 1024  # bytes that are parsed of a tool's output
@@ -77,6 +78,7 @@ class Node:
         self._kept: Dict[str, Tuple[Any, Optional[Exception]]] = {}
         self._locks: Dict[str, threading.Lock] = {}
         self.text_left = 4 * 1024 * 1024  # of all files' contents together
+        self.counting = threading.Lock()
 
     def at(self, path: str) -> str:
         return self.root + path
@@ -352,13 +354,16 @@ def read_file(node: Node, claim: Data) -> Data:
 
 
 def _add_text(node: Node, data: Data, kept: bytes) -> None:
-    if len(kept) > TEXT_LIMIT or len(kept) > node.text_left or b"\0" in kept:
+    if len(kept) > TEXT_LIMIT or b"\0" in kept:
         return
     try:
-        data["content"] = kept.decode("utf-8")
+        text = kept.decode("utf-8")
     except UnicodeDecodeError:
         return
-    node.text_left -= len(kept)
+    with node.counting:
+        if len(kept) <= node.text_left:
+            node.text_left -= len(kept)
+            data["content"] = text
 
 
 def read_directory(node: Node, claim: Data) -> Data:
@@ -738,7 +743,7 @@ def _md_uuid(node: Node, device: str) -> Optional[str]:
             word = name[len("md-uuid-") :]
     if not word:
         try:
-            told = tool(node, ["mdadm", "--detail", "--export", "/dev/" + device], 10)
+            told = tool(node, ["mdadm", "--detail", "--export", "/dev/" + device], TOOL_S)
         except Failed:
             return None
         word = dict(line.split("=", 1) for line in told.splitlines() if "=" in line).get("MD_UUID")
@@ -759,7 +764,7 @@ def block_devices(node: Node) -> List[Data]:
             found.setdefault(str(entry.get("name")), entry)
             walk(entry.get("children") or [])
 
-    walk(_json("lsblk", tool(node, argv, 10)).get("blockdevices") or [])
+    walk(_json("lsblk", tool(node, argv, TOOL_S)).get("blockdevices") or [])
     if not found:
         raise Failed("lsblk: lists no block devices")
     return list(found.values())
@@ -796,7 +801,7 @@ def _signatures(node: Node, device: str) -> Tuple[List[str], List[str]]:
     """
     argv = ["wipefs", "--no-act", "-J", "/dev/" + device]
     try:
-        code, out, err = run(node, argv, 10)
+        code, out, err = run(node, argv, TOOL_S)
         if code != 0:
             raise Failed("wipefs: exit status %d: %s" % (code, shorten(err or out)))
         found = _json("wipefs", out).get("signatures") if out.strip() else []
@@ -1080,7 +1085,7 @@ def bus(node: Node) -> List[Tuple[str, str, str, bool]]:
     One whose revision reads as ff does not answer: the kernel still knows it, nobody else does.
     """
     found = []
-    for line in tool(node, ["lspci", "-D", "-n", "-mm"], 10).splitlines():
+    for line in tool(node, ["lspci", "-D", "-n", "-mm"], TOOL_S).splitlines():
         fields = re.findall(r'"([^"]*)"', line)
         address = pci_address(line)
         if address and len(fields) >= 3:
@@ -1102,7 +1107,7 @@ def hardware_cpu(node: Node) -> Data:
             fields.setdefault(str(entry.get("field", "")).rstrip(":"), str(entry.get("data") or ""))
             walk(entry.get("children") or [])
 
-    walk(_json("lscpu", tool(node, ["lscpu", "-J"], 10)).get("lscpu") or [])
+    walk(_json("lscpu", tool(node, ["lscpu", "-J"], TOOL_S)).get("lscpu") or [])
     if not fields:
         raise Failed("lscpu: nothing could be read")
     cpu = {
@@ -1153,7 +1158,7 @@ def _stated(fields: Dict[str, str], *names: str) -> Optional[str]:
 
 def dmi(node: Node) -> List[Tuple[str, Dict[str, str]]]:
     argv = ["dmidecode", "-t", "bios", "-t", "system", "-t", "baseboard", "-t", "memory"]
-    out = tool(node, argv, 10)
+    out = tool(node, argv, TOOL_S)
     found = parse_dmidecode(out)
     if not any(fields for _, fields in found):
         raise Failed("dmidecode: %s" % shorten(out))
@@ -1207,9 +1212,9 @@ _LSBLK = "NAME,TYPE,SIZE,SERIAL,WWN,MODEL,TRAN,ROTA,FSTYPE,PTTYPE,MOUNTPOINT"
 
 def hardware_disks(node: Node) -> Data:
     argv = ["lsblk", "-J", "-b", "-o", _LSBLK + "S"]
-    code, out, err = run(node, argv, 10)
+    code, out, err = run(node, argv, TOOL_S)
     if code != 0 and "unknown column" in err:  # util-linux before 2.37
-        out = tool(node, [*argv[:-1], _LSBLK], 10)
+        out = tool(node, [*argv[:-1], _LSBLK], TOOL_S)
     elif code != 0:
         raise Failed("lsblk: exit status %d: %s" % (code, shorten(err or out)))
     disks = parse_lsblk(_json("lsblk", out), _links(node, "/dev/disk/by-id"))
@@ -1277,7 +1282,7 @@ def hardware_nics(node: Node) -> Data:
         folder = "/sys/class/net/" + name
         if _NO_CARD.match(name) or os.path.isdir(node.at(folder + "/bridge")):
             continue
-        fields = _fields(run(node, ["ethtool", "-i", name], 5)[1])
+        fields = _fields(run(node, ["ethtool", "-i", name], TOOL_S)[1])
         address = pci_address(fields.get("bus-info", ""))
         if not address and not os.path.islink(node.at(folder + "/device")):
             continue
@@ -1293,7 +1298,7 @@ def _fields(text: str) -> Dict[str, str]:
 def _nic(
     node: Node, name: str, folder: str, driver: Dict[str, str], address: Optional[str]
 ) -> Data:
-    link = _fields(run(node, ["ethtool", name], 5)[1])
+    link = _fields(run(node, ["ethtool", name], TOOL_S)[1])
     speed = link.get("speed", "")
     numa = node.word(folder + "/device/numa_node")
     if numa is None and address:
@@ -1448,14 +1453,14 @@ def read_nic(node: Node, claim: Data) -> Data:
     for group, option in _SHOW.items():
         if claim.get(group):
             _read_group(node, name, group, option, data)
-    data["driver"] = _fields(run(node, ["ethtool", "-i", name], 5)[1]).get("driver") or None
+    data["driver"] = _fields(run(node, ["ethtool", "-i", name], TOOL_S)[1]).get("driver") or None
     data["cores"] = len(_local_cores(node, folder)[1]) or None
     return data
 
 
 def _read_group(node: Node, name: str, group: str, option: str, data: Data) -> None:
     try:
-        code, out, err = run(node, ["ethtool", option, name], 10)
+        code, out, err = run(node, ["ethtool", option, name], TOOL_S)
         if code != 0 and re.search(r"(?i)operation not supported", err + out):
             data["not_supported"].append(group)
             return

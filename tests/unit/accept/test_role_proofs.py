@@ -212,8 +212,9 @@ ROLES = {
 LATER = {
     "base": {
         "storage.sequential_read", "storage.random_read_iops", "nic.errors_under_load",
-        "memory.bandwidth", "cpu.clock_under_load",
+        "memory.bandwidth", "cpu.clock_under_load", "wan.paths",
     },
+    "openmpi": {"openmpi.device_buffers"},
     "nccl": {
         "nccl.all_gather.busbw", "nccl.reduce_scatter.busbw", "nccl.alltoall.busbw", "nccl.soak",
     },
