@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from nodeprep.model.profile import CpuPart, GpuPart, MemoryPart, NicPart, Profile
 
 _MEMORY_TOLERANCE = 0.01  # of the modules' total: sizes of modules are exact
-_KERNEL_SHARE = 0.95  # of the modules' total that the kernel shows at the least
+# Of the modules' total the kernel shows this share at the least, but for what it keeps on any machine.
+_KERNEL_SHARE = 0.95
+_KERNEL_KEEPS_GIB = 0.125
 _LOOK = "look for XID lines in the kernel's log; power the node off and on"
 _GPU_MEMORY_TOLERANCE = 0.03  # drivers differ in what they count: 40536 or 40960 MiB of 40 GiB
 
@@ -144,6 +146,10 @@ def _matches(pattern: str, model: str) -> bool:
         return pattern in model
 
 
+def _shown_at_least(total_gib: float) -> float:
+    return total_gib * _KERNEL_SHARE - _KERNEL_KEEPS_GIB
+
+
 def _memory(part: MemoryPart, hardware: Hardware | None) -> Iterator[Line]:
     dimms = hardware.dimms if hardware else None
     if part.dimms:
@@ -153,7 +159,7 @@ def _memory(part: MemoryPart, hardware: Hardware | None) -> Iterator[Line]:
     if not dimms and not part.dimms and kernel:
         share = kernel / 1024**2
         line = replace(line, part="memory", read=f"{share:.0f} GiB, as the kernel counts")
-        less = share < part.total_gib * _KERNEL_SHARE
+        less = share < _shown_at_least(part.total_gib)
         yield replace(line, problem=f"{share:.0f} GiB, less than rented") if less else line
         return
     sizes = [dimm.size_mib for dimm in dimms or ()]
@@ -166,7 +172,7 @@ def _memory(part: MemoryPart, hardware: Hardware | None) -> Iterator[Line]:
         yield replace(line, problem=f"{total:g} GiB, rented: {part.total_gib:g} GiB")
         return
     real = hardware is not None and "dimms" not in hardware.simulated
-    if real and kernel and kernel / 1024**2 < total * _KERNEL_SHARE:
+    if real and kernel and kernel / 1024**2 < _shown_at_least(total):
         problem = f"modules of {total:g} GiB, of which the kernel sees {kernel / 1024**2:.0f}"
         yield replace(line, problem=problem, action="look for a module that the BIOS mapped out")
         return

@@ -112,6 +112,15 @@ def test_memory_without_modules_is_the_kernels_count() -> None:
     assert (enough.verdict, less.verdict) == (Outcome.PASS, Outcome.FAIL)
 
 
+def test_what_the_kernel_keeps_for_itself_is_not_missed_on_a_small_machine() -> None:
+    profile = Profile.model_validate(
+        {"name": "s", "parts": {"memory": {"dimms": 0, "total_gib": 1}}}
+    )
+    (enough,) = compare(profile, Hardware(memory_kib=972 * 1024))
+    (less,) = compare(profile, Hardware(memory_kib=800 * 1024))
+    assert (enough.verdict, less.verdict) == (Outcome.PASS, Outcome.FAIL)
+
+
 @pytest.mark.parametrize(
     ("cpu", "name", "outcome"),
     [
