@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nodeprep.model.profile import CpuPart, GpuPart, MemoryPart, NicPart, Profile
 
 _MEMORY_TOLERANCE = 0.01  # of the modules' total: sizes of modules are exact
-# Of the modules' total the kernel shows this share at the least, but for what it keeps on any machine.
+# The kernel shows this share of the modules at the least, but for what it keeps on any machine.
 _KERNEL_SHARE = 0.95
 _KERNEL_KEEPS_GIB = 0.125
 _LOOK = "look for XID lines in the kernel's log; power the node off and on"
