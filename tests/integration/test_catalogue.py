@@ -19,6 +19,8 @@ from tests.conftest import Rack
 from tests.unit.accept.fault_table import CASES, Case
 
 from nodeprep.errors import BadInput
+from nodeprep.lab import node as nodes
+from nodeprep.lab import rack as racks
 from nodeprep.resources import site_dir
 
 pytestmark = pytest.mark.lab
@@ -49,10 +51,18 @@ class Site:
 def _alone(inventory: Path) -> Path:
     """Of a site with one node: with others it would have to be measured against them."""
     found = yaml.safe_load(inventory.read_text())
-    nodes = found["all"]["children"]["gpu_nodes"]
-    nodes["hosts"] = {NODE: nodes["hosts"][NODE]}
+    group = found["all"]["children"]["gpu_nodes"]
+    group["hosts"] = {NODE: group["hosts"][NODE]}
     inventory.write_text(yaml.safe_dump(found))
     return inventory
+
+
+def _power_cycle(rack: Rack) -> None:
+    lab, one = nodes.find(rack.name, NODE)
+    nodes.stop(lab, one)
+    nodes.start(lab, lab.load(), one)
+    racks.wait_ready(lab, lab.load(), only=[NODE])
+    rack.run(NODE, "systemctl", "is-system-running", "--wait", check=False)
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +98,7 @@ def test_a_fault_is_refused_for_its_cause_until_it_is_cleared(
 
 def test_another_gpu_of_the_kind_is_drift_until_it_was_measured(rack: Rack, site: Site) -> None:
     rack.inject(NODE, "gpu_swapped")
+    _power_cycle(rack)  # nobody swaps a GPU of a running machine
     code, blocked = site.run("drift")
     assert code == 2
     (reason,) = (v["reason"] for claim, v in blocked.items() if claim == "hardware/identity:gpu")
