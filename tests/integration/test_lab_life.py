@@ -87,7 +87,7 @@ def test_up_goes_on_after_a_crash_halfway(monkeypatch: pytest.MonkeyPatch) -> No
     def crash(*_: object) -> None:
         raise RuntimeError("halfway")
 
-    monkeypatch.setattr("nodeprep.lab.node.write_board", crash)
+    monkeypatch.setattr("nodeprep.lab.container.write_board", crash)
     with pytest.raises(RuntimeError, match="halfway"):
         racks.up(LAB, gpus=1, nas=0)
     monkeypatch.undo()
