@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 from nodeprep.errors import LabUnavailable
 from nodeprep.lab import faults
 from nodeprep.lab import rack as racks
+from nodeprep.lab.names import Tier
 from nodeprep.resources import site_dir
 
 TEST_LAB = "test"
@@ -66,23 +68,30 @@ class Rack:
         return file
 
 
+@contextmanager
+def standing(name: str, *, gpus: int, nas: int, tier: Tier = "fast") -> Iterator[Rack]:
+    """A lab of its own while the block lasts; where none can start, the tests say so."""
+    try:
+        racks.down(name)  # of a session that was killed
+        racks.up(name, gpus=gpus, nas=nas, tier=tier)
+    except LabUnavailable as reason:
+        if os.environ.get("CI"):
+            pytest.fail(f"the lab cannot start: {reason}")
+        pytest.skip(f"the lab cannot start: {reason}")
+    try:
+        yield Rack(name)
+    finally:
+        racks.down(name)
+
+
 @pytest.fixture(scope="session")
 def rack() -> Iterator[Rack]:
     running = os.environ.get("NODEPREP_TEST_LAB")
     if running:
         yield Rack(running)
         return
-    try:
-        racks.down(TEST_LAB)  # of a session that was killed
-        racks.up(TEST_LAB, gpus=3, nas=1)
-    except LabUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"the lab cannot start: {reason}")
-        pytest.skip(f"the lab cannot start: {reason}")
-    try:
-        yield Rack(TEST_LAB)
-    finally:
-        racks.down(TEST_LAB)
+    with standing(TEST_LAB, gpus=3, nas=1) as found:
+        yield found
 
 
 @pytest.fixture

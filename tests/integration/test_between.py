@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.conftest import standing
 from tests.unit.accept.fault_table import OUTSIDE
 
 from nodeprep import workers
 from nodeprep.accept.between.figures import ClockFigures, GroupFigures, PairFigures
 from nodeprep.accept.between.rounds import rounds
 from nodeprep.accept.between.verdicts import Fleet, is_collective, judge
-from nodeprep.errors import LabUnavailable
 from nodeprep.lab import faults
 from nodeprep.lab import rack as racks
 from nodeprep.model.event import Event, What
@@ -49,21 +49,12 @@ TOOLS = (
 @pytest.fixture(scope="module")
 def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, object]]]:
     """The nodes of a job, reachable as root by a key that they trust."""
-    try:
-        racks.down(LAB)  # of a session that was killed
-        racks.up(LAB, gpus=COUNT, nas=0)
-    except LabUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"the lab cannot start: {reason}")
-        pytest.skip(f"the lab cannot start: {reason}")
-    try:
+    with standing(LAB, gpus=COUNT, nas=0):
         folder, nodes = tmp_path_factory.getbasetemp(), racks.status(LAB).nodes
         key = folder / "between_key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
         with ThreadPoolExecutor(4) as pool:  # they wait for their time sources, mostly
             yield list(pool.map(lambda node: _member(node, folder), nodes))
-    finally:
-        racks.down(LAB)
 
 
 def _member(node: racks.NodeStatus, folder: Path) -> dict[str, object]:

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.conftest import standing
 
-from nodeprep.errors import LabUnavailable
 from nodeprep.lab import rack as racks
 from nodeprep.lab.state import LabDir
 from nodeprep.resources import site_dir
@@ -136,17 +136,8 @@ def left_over(node: str) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    try:
-        racks.down(LAB)  # of a session that was killed
-        racks.up(LAB, gpus=2, nas=0)
-    except LabUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"the lab cannot start: {reason}")
-        pytest.skip(f"the lab cannot start: {reason}")
-    try:
+    with standing(LAB, gpus=2, nas=0):
         yield Site(tmp_path_factory.mktemp("build"))
-    finally:
-        racks.down(LAB)
 
 
 def test_a_source_without_a_checksum_is_refused(site: Site) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import standing
 
-from nodeprep.errors import LabUnavailable
 from nodeprep.lab import rack as racks
 from nodeprep.lab.state import LabDir
 
@@ -80,17 +80,8 @@ def requests() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    try:
-        racks.down(LAB)  # of a session that was killed
-        racks.up(LAB, gpus=COUNT, nas=1)
-    except LabUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"the lab cannot start: {reason}")
-        pytest.skip(f"the lab cannot start: {reason}")
-    try:
+    with standing(LAB, gpus=COUNT, nas=1):
         yield Site(tmp_path_factory.mktemp("cache"))
-    finally:
-        racks.down(LAB)
 
 
 def test_every_package_is_downloaded_once_for_all(site: Site) -> None:

@@ -11,11 +11,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.conftest import Rack
+from tests.conftest import Rack, standing
 from tests.site import Site
 
-from nodeprep.errors import LabUnavailable, NodeprepError
-from nodeprep.lab import rack as racks
+from nodeprep.errors import NodeprepError
 
 VM_LAB = "testvm"
 _REBOOT_TIMEOUT_S = 600
@@ -27,17 +26,8 @@ def vms() -> Iterator[Rack]:
     if running:
         yield Rack(running)
         return
-    try:
-        racks.down(VM_LAB)  # of a session that was killed
-        racks.up(VM_LAB, gpus=1, nas=1, tier="vm")
-    except LabUnavailable as reason:
-        if os.environ.get("CI"):
-            pytest.fail(f"virtual machines cannot start: {reason}")
-        pytest.skip(f"virtual machines cannot start: {reason}")
-    try:
-        yield Rack(VM_LAB)
-    finally:
-        racks.down(VM_LAB)
+    with standing(VM_LAB, gpus=1, nas=1, tier="vm") as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
