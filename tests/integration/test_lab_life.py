@@ -10,8 +10,9 @@ import pytest
 
 from nodeprep import resources
 from nodeprep.errors import BadInput, LabUnavailable
-from nodeprep.lab import cgroups, host, image, network, node, shell, state
+from nodeprep.lab import cgroups, host, image, network, shell, state
 from nodeprep.lab import rack as racks
+from nodeprep.lab.sim import board
 
 pytestmark = pytest.mark.lab
 LAB = "testlife"
@@ -93,7 +94,7 @@ def test_up_goes_on_after_a_crash_halfway(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.undo()
     (one,) = racks.up(LAB, gpus=1, nas=0).nodes
     assert one.ssh == "answers"
-    assert racks.execute(LAB, "gpu1", ["test", "-s", f"/{node.BOARD}"]).returncode == 0
+    assert racks.execute(LAB, "gpu1", ["test", "-s", board.STATE]).returncode == 0
 
 
 def test_labs_stand_side_by_side_with_the_same_addresses_inside(rack: object) -> None:

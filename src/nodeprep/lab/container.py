@@ -15,7 +15,6 @@ from nodeprep.lab import cgroups, names, network, processes, shell
 from nodeprep.lab.sim import board as boards
 from nodeprep.lab.state import LabDir, LabState, NodeState
 
-BOARD = "var/lib/nodeprep-sim/board.json"
 _NSPAWN = Path("/run/systemd/nspawn")
 _REBOOT = 133  # systemd-nspawn's exit status when the node asked for a reboot
 _KEY_TYPES = ("ed25519", "ecdsa")  # an RSA key costs a third of a second, and nobody prefers it
@@ -85,13 +84,17 @@ def _root(lab: LabDir, node: NodeState) -> Path:
     return lab.node(node.name) / "root"
 
 
+def _board(lab: LabDir, node: NodeState) -> Path:
+    return _root(lab, node) / boards.STATE.lstrip("/")
+
+
 def read_board(lab: LabDir, node: NodeState) -> dict[str, Any]:
-    board: dict[str, Any] = json.loads((_root(lab, node) / BOARD).read_text())
+    board: dict[str, Any] = json.loads(_board(lab, node).read_text())
     return board
 
 
 def write_board(lab: LabDir, node: NodeState, board: Mapping[str, Any]) -> None:
-    shell.write_atomic(_root(lab, node) / BOARD, json.dumps(board, indent=1) + "\n")
+    shell.write_atomic(_board(lab, node), json.dumps(board, indent=1) + "\n")
 
 
 def start(lab: LabDir, _spec: LabState, node: NodeState) -> None:

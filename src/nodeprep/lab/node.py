@@ -10,8 +10,6 @@ from nodeprep.errors import ToolFailure
 from nodeprep.lab import container, state, vm
 from nodeprep.lab.state import LabDir, LabState, NodeState
 
-BOARD = "/var/lib/nodeprep-sim/board.json"
-
 
 class _Tier(Protocol):
     """What both modules offer."""

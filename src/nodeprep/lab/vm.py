@@ -23,7 +23,6 @@ from nodeprep.lab.locks import locked
 from nodeprep.lab.sim import board as boards
 from nodeprep.lab.state import LabDir, LabState, NodeState
 
-BOARD = "/var/lib/nodeprep-sim/board.json"
 EXPORT = "/export/training"
 _NVME_MIB = 1024
 _WAKE_TIMEOUT_S = 180
@@ -174,13 +173,14 @@ def new_host_keys(lab: LabDir, node: NodeState) -> None:
 
 
 def read_board(lab: LabDir, node: NodeState) -> dict[str, Any]:
-    board: dict[str, Any] = json.loads(_checked(lab, node, ["cat", BOARD]).stdout)
+    board: dict[str, Any] = json.loads(_checked(lab, node, ["cat", boards.STATE]).stdout)
     return board
 
 
 def write_board(lab: LabDir, node: NodeState, board: Mapping[str, Any]) -> None:
     text = json.dumps(board, indent=1) + "\n"
-    write = f"mkdir -p $(dirname {BOARD}) && cat > {BOARD}.new && mv {BOARD}.new {BOARD}"
+    file = boards.STATE
+    write = f"mkdir -p $(dirname {file}) && cat > {file}.new && mv {file}.new {file}"
     _checked(lab, node, ["sh", "-e", "-c", write], text)
 
 
