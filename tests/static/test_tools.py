@@ -27,10 +27,14 @@ LOOKED = {
     "import-linter": r"Analyzed (\d+) files",
     "ansible-lint": r"in (\d+) files processed",
 }
+# Written to nodes as they are, which is why they have a template's name.
+PROGRAMS = [ROOT / "roles/nic_tuning/templates/usr/local/sbin/nodeprep-nic.j2"]
 SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.suffix == "")
 
 
-def run(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    command: list[str], stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         command,
@@ -39,7 +43,7 @@ def run(command: list[str], **environment: str) -> subprocess.CompletedProcess[s
         capture_output=True,
         text=True,
         check=False,
-        stdin=subprocess.DEVNULL,
+        input=stdin,
     )
 
 
@@ -62,6 +66,14 @@ def files_seen(pattern: str, output: str) -> int:
 def test_a_tool_that_saw_no_files_is_not_clean() -> None:
     assert files_seen(LOOKED["mypy"], "Success: no issues found in 0 source files") == 0
     assert files_seen(LOOKED["ansible-lint"], "") == 0
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_a_program_among_the_templates_is_as_clean_as_the_rest(program: Path) -> None:
+    name = f"{program.stem.replace('-', '_')}.py"
+    for argv in (["check", "--ignore", "S,UP,PTH,SIM,PL"], ["format", "--check"]):
+        done = run(["ruff", *argv, "--stdin-filename", name, "-"], stdin=program.read_text())
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, ROOT / ".ci" / "run"], ids=lambda path: path.name)

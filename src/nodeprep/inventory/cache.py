@@ -72,9 +72,17 @@ def put(name: str, documents: tuple[Document, ...]) -> None:
     draft.touch(mode=0o600)
     draft.write_bytes(_DOCUMENTS.dump_json(documents))
     draft.replace(path)
-    kept = sorted(path.parent.glob("*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
+    kept = sorted(path.parent.glob("*.json"), key=_changed, reverse=True)
     for old in kept[_KEPT:]:
         old.unlink(missing_ok=True)
+
+
+def _changed(path: Path) -> float:
+    """When, in seconds; 0.0 where another run has just taken the file away."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _path(name: str) -> Path:

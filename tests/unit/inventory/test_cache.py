@@ -41,6 +41,17 @@ def test_a_damaged_entry_is_as_good_as_none(load: Load, tmp_path: Path) -> None:
     assert load().documents == first.documents
 
 
+def test_an_entry_that_another_run_takes_away_meanwhile_does_no_harm(
+    load: Load, tmp_path: Path
+) -> None:
+    load()
+    (folder,) = (tmp_path / "cache").rglob("documents")
+    # Found when the folder is listed, gone when it is looked at.
+    (folder / "gone.json").symlink_to(folder / "nowhere")
+    assert load({"inventory/small.yaml": f"{site.INVENTORY}# changed\n"}).documents
+    assert len(list(folder.glob("*.json"))) == 3
+
+
 def test_a_value_from_a_lookup_is_never_cached(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     text = site.INVENTORY.replace(
         '"good day, {{ inventory_hostname }}"', "\"{{ lookup('env', 'GREETING') }}\""
