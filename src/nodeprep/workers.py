@@ -33,25 +33,13 @@ def run(module: str, job: Mapping[str, Any], feed: Feed, *, log: Path) -> None:
     What the child writes to stderr goes to the file `log`. Raises ToolFailure when the child
     ends badly: then nothing that it did not report may be taken as done.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as errors:
-        child = subprocess.Popen(
-            [sys.executable, "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            start_new_session=True,  # Ctrl-C is for the parent: it ends the children in order
-        )
-        with _ended(child):
-            _send(child, json.dumps(job).encode())
-            for line in cast("IO[bytes]", child.stdout):
-                feed(_event(line, module))
-            code = child.wait()
+    with _child(module, log) as child:
+        _send(child, json.dumps(job).encode())
+        for line in cast("IO[bytes]", child.stdout):
+            feed(_event(line, module))
+        code = child.wait()
     if code != 0:
-        raise ToolFailure(
-            f"{module} ended with {code}: {_last_words(log)}", hint=f"all that it said: {log}"
-        )
+        raise _failure(module, code, log)
 
 
 def run_each(
@@ -88,18 +76,58 @@ def run_each(
             raise
 
 
+@contextlib.contextmanager
+def beside(module: str, job: Mapping[str, Any], *, log: Path) -> Iterator[None]:
+    """Run `python -m module` for as long as this is open; its job is the first line of its stdin.
+
+    It says `ready` on stdout, and ends when its stdin does: by that it ends with its parent, too,
+    however that ends. Raises ToolFailure when it does not get ready.
+    """
+    with _child(module, log) as child:
+        stdin = cast("IO[bytes]", child.stdin)
+        with contextlib.suppress(BrokenPipeError):
+            stdin.write(json.dumps(job).encode() + b"\n")
+            stdin.flush()
+        if cast("IO[bytes]", child.stdout).readline() != b"ready\n":
+            child.wait()
+            raise _failure(module, child.returncode, log)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=_GRACE_S)
+
+
 _living: set[subprocess.Popen[bytes]] = set()
 
 
 @contextlib.contextmanager
-def _ended(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Whatever happens, no child is left behind."""
+def _child(module: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m module` with pipes to it. Whatever happens, no child is left behind."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as errors:
+        child = subprocess.Popen(
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl-C is for the parent: it ends the children in order
+        )
     _living.add(child)
     try:
-        yield
+        yield child
     finally:
         _end(child)
         _living.discard(child)
+
+
+def _failure(module: str, code: int, log: Path) -> ToolFailure:
+    return ToolFailure(
+        f"{module} ended with {code}: {_last_words(log)}", hint=f"all that it said: {log}"
+    )
 
 
 def end_all() -> None:

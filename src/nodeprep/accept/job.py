@@ -21,6 +21,7 @@ class Job(Frozen):
     level       proofs of this level and of those before it in `LEVELS`
     junit       where to write a JUnit file
     raw         where to write what the proofs' commands printed
+    keeper      the socket of who holds the run's connections, if anybody does
     baseline    what this node measured when it was last accepted, by measurement or by proof
     """
 
@@ -31,4 +32,5 @@ class Job(Frozen):
     level: Level = "poc"
     junit: str | None = None
     raw: str | None = None
+    keeper: str | None = None
     baseline: dict[str, float] | None = None

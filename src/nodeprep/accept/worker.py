@@ -17,7 +17,7 @@ from nodeprep.model.event import Event, What
 
 if TYPE_CHECKING:
     from nodeprep.accept.job import Job
-    from nodeprep.accept.session import NodeSession
+    from nodeprep.accept.session import NodeSession, Runs
 
 
 def main() -> int:
@@ -53,17 +53,30 @@ def _accept(job: Job, emit: Callable[[Event], None]) -> int:
 
 
 def _session(job: Job) -> NodeSession:
-    from nodeprep.accept.login import methods_offered  # noqa: PLC0415
     from nodeprep.accept.session import NodeSession  # noqa: PLC0415
     from nodeprep.accept.transcript import Transcript  # noqa: PLC0415
-    from nodeprep.remote import remotes  # noqa: PLC0415
 
-    node = job.document.node
     return NodeSession(
         keep=Transcript(Path(job.raw)).keep if job.raw else None,
-        connect=remotes({node.name: node.connection})[node.name].connect,
-        offers=lambda user: methods_offered(node.connection, user),
+        connect=lambda: _connect(job),
+        offers=lambda user: _offers(job, user),
     )
+
+
+# Each loads what it needs when it is needed: paramiko and pyinfra take longer than most proofs.
+def _connect(job: Job) -> Runs:
+    from nodeprep import remote  # noqa: PLC0415
+
+    node = job.document.node
+    if job.keeper:
+        return remote.kept({node.name: node.connection.user}, job.keeper)[node.name].connect()
+    return remote.remotes({node.name: node.connection})[node.name].connect()
+
+
+def _offers(job: Job, user: str) -> tuple[str, ...]:
+    from nodeprep.accept.login import methods_offered  # noqa: PLC0415
+
+    return methods_offered(job.document.node.connection, user)
 
 
 def _read_job(text: str) -> Job:

@@ -16,6 +16,7 @@ from nodeprep.model.lifecycle import Event as Happened
 from nodeprep.model.lifecycle import State
 from nodeprep.model.run import NodeResult, RunResult
 from nodeprep.pipeline import acceptance, stages
+from nodeprep.pipeline.keeping import keeping
 from nodeprep.pipeline.records import evidence as pack_evidence
 from nodeprep.pipeline.records import last_runs, previous, previous_run
 from nodeprep.pipeline.run import STAGES, Confirm, Feed, Options, Run, Work, begun, keep_json
@@ -119,9 +120,10 @@ def accept(options: Options, feed: Feed) -> RunResult:
     options = replace(options, again=True)
     site = load(options)
     with begun("accept", options, site, feed, exclusive=True, masked=()) as run:
-        stages.read(run, run.going())
-        _look(run)
-        acceptance.accept(run, run.going())
+        with keeping(run):
+            stages.read(run, run.going())
+            _look(run)
+            acceptance.accept(run, run.going())
         stages.leave(run)
         return _finish(run)
 

@@ -15,6 +15,7 @@ from nodeprep.model.lifecycle import Event as Happened
 from nodeprep.model.lifecycle import State
 from nodeprep.model.verdict import Verdict
 from nodeprep.pipeline.between import between
+from nodeprep.pipeline.keeping import keeping
 from nodeprep.pipeline.run import Run, Work, today
 
 _ACCEPTED_AT_ONCE = 8  # a child process each, of about 60 MB
@@ -37,8 +38,12 @@ def stands(run: Run, work: Work) -> bool:
 def accept(run: Run, works: Sequence[Work]) -> None:
     """The gates: every claim and every proof as a test; a node passes as a whole or not at all."""
     works = [work for work in works if not stands(run, work)]
-    if not works:
-        return
+    if works:
+        with keeping(run):
+            _accept(run, works)
+
+
+def _accept(run: Run, works: Sequence[Work]) -> None:
     run.enter("accept", works)
     jobs = [_acceptance(run, work) for work in works]
     told = {work.name: _Told() for work in works}
@@ -114,6 +119,7 @@ def _acceptance(run: Run, work: Work) -> dict[str, Any]:
         "level": run.options.level,
         "junit": str(run.folder / f"junit-{work.name}.xml"),
         "raw": str(run.folder / "raw" / work.name / "proofs.txt"),
+        "keeper": run.keeper,
         "baseline": last.measurements if last else None,
     }
 

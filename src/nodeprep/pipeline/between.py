@@ -143,6 +143,7 @@ class _Measured:
         job = {
             "members": [self._member(name) for name in names if self._goes(name)],
             "spares": _SPARES,
+            "keeper": self._run.keeper,
             **what,
         }
         self._ended = False

@@ -105,6 +105,7 @@ class Run:
         self.id = f"{self.started:%Y%m%dT%H%M%S}-{verb}-{secrets.token_hex(2)}"
         self.folder = site.folder / "runs" / self.id
         self.stage = ""
+        self.keeper: str | None = None  # the socket of who holds the connections, if anybody does
         self.works = {
             document.node.name: Work(document, ledger.state(document.node.name).state)
             for document in site.documents

@@ -94,7 +94,8 @@ def read(
         }
         for work in works
     ]
-    job = {"job": "read", "nodes": nodes, "concurrency": run.options.concurrency}
+    at_once = run.options.concurrency
+    job = {"job": "read", "nodes": nodes, "concurrency": at_once, "keeper": run.keeper}
     _worker(run, "nodeprep.probe.worker", job, works)
     for work in works:
         if work.going and work.reading is None:

@@ -2,7 +2,8 @@
 
     {"job": "read", "concurrency": 20, "nodes":
         [{"name", "connection": {…}, "claims": [{…}, …], "hardware": false, "timeout_s": 60,
-          "password": only for a node before its first contact}]}
+          "password": only for a node before its first contact}],
+     "keeper": the socket of who holds the run's connections, if anybody does}
     {"job": "contact", "concurrency": 20, "nodes":
         [{"name", "connection": {…}, "password": "…" or null, "files": [{path, content, mode}]}]}
 
@@ -36,7 +37,7 @@ from typing import Any, TextIO
 from gevent.pool import Pool
 
 from nodeprep.errors import BadInput, NodeFault, NodeprepError, ToolFailure
-from nodeprep.remote import Address, Remote, Result, remotes
+from nodeprep.remote import Address, KeptRemote, Remote, Result, kept, remotes
 
 CONCURRENCY = 20
 TIMEOUT_S = 60
@@ -108,7 +109,7 @@ def address(node: Job) -> Address:
 def read(job: Job, emit: Emitter) -> None:
     """Send every node its reader, in one round trip, and pass on what it answers."""
     try:
-        opened = remotes({node["name"]: address(node) for node in job["nodes"]})
+        opened = _reached(job)
     except NodeprepError as error:  # the site's files, not a node: it is everybody's
         for node in job["nodes"]:
             emit.error(node["name"], error)
@@ -129,6 +130,12 @@ def read(job: Job, emit: Emitter) -> None:
         emit.reading(name, request.parse(result.stdout, name).model_dump_json())
 
     each(job["nodes"], job.get("concurrency") or CONCURRENCY, emit, work)
+
+
+def _reached(job: Job) -> Mapping[str, Remote | KeptRemote]:
+    if job.get("keeper"):
+        return kept({n["name"]: n["connection"]["user"] for n in job["nodes"]}, job["keeper"])
+    return remotes({node["name"]: address(node) for node in job["nodes"]})
 
 
 def _visit(node: Job, emit: Emitter) -> Remote:
@@ -153,7 +160,7 @@ class Claims:
         return self._known[key]
 
 
-def _ran(remote: Remote, result: Result, timeout_s: float) -> None:
+def _ran(remote: Remote | KeptRemote, result: Result, timeout_s: float) -> None:
     """NodeFault when the reader did not get to speak; what it said is `parse`'s affair."""
     said = result.stderr.strip()[-300:]
     if result.timed_out:

@@ -6,8 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import paramiko
+if TYPE_CHECKING:
+    import paramiko
 
 MAX_OUTPUT = 8 * 2**20  # bytes kept of each stream; the rest is read and dropped
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import paramiko
 from pyinfra.api import Config, Inventory, State
@@ -66,7 +66,7 @@ class Remote:
         return result
 
     def close(self) -> None:
-        self._host.connector.disconnect()
+        self._host.disconnect()  # by its host, which otherwise takes it for connected
 
     def __enter__(self) -> Remote:
         return self
@@ -140,13 +140,24 @@ def open_nodes(
     concurrency: int = 20,
 ) -> dict[str, Remote | NodeprepError]:
     """Connect to all, in parallel where gevent has patched. A node that fails is its error."""
+    return connected(remotes(connections, users=users, passwords=passwords), concurrency)
+
+
+class Connects(Protocol):
+    def connect(self) -> Self: ...
+
+
+Node = TypeVar("Node", bound=Connects)
+
+
+def connected(nodes: Mapping[str, Node], concurrency: int = 20) -> dict[str, Node | NodeprepError]:
+    """The same, of nodes by name, whichever way they are reached."""
     from gevent.pool import Pool  # noqa: PLC0415
 
-    def attempt(remote: Remote) -> Remote | NodeprepError:
+    def attempt(node: Node) -> Node | NodeprepError:
         try:
-            return remote.connect()
+            return node.connect()
         except NodeprepError as error:
             return error
 
-    nodes = remotes(connections, users=users, passwords=passwords)
     return dict(zip(nodes, Pool(concurrency).map(attempt, nodes.values()), strict=True))

@@ -31,11 +31,15 @@ class Collective(Frozen):
 
 
 class Job(Frozen):
-    """`rounds`: pairs of names; those of one round run side by side."""
+    """`rounds`: pairs of names; those of one round run side by side.
+
+    `keeper`: the socket of who holds the run's connections. It knows no spares.
+    """
 
     members: tuple[Member, ...]
     rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
     collective: Collective | None = None
+    keeper: str | None = None
     spares: int = 3
     seconds: Seconds = Seconds()
     concurrency: int = 32

@@ -37,7 +37,7 @@ from nodeprep.accept.between.measure import PairTest, clock, why_busy
 from nodeprep.accept.between.search import Group, search
 from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, NodeprepError
 from nodeprep.model.event import Event, What
-from nodeprep.remote import Remote, open_nodes
+from nodeprep.remote import KeptRemote, Remote, connected, kept, remotes
 
 Emit = Callable[[Event], None]
 
@@ -79,7 +79,7 @@ def _taking_part(job: Job, nodes: Mapping[str, Any], emit: Emit) -> dict[str, An
     return {name: node for name, node in nodes.items() if name not in aside}
 
 
-def _busy(node: Remote) -> str:
+def _busy(node: Remote | KeptRemote) -> str:
     try:
         return why_busy(node)
     except Exception as problem:  # noqa: BLE001 - one node must not end the others
@@ -146,7 +146,7 @@ def _run(test: PairTest) -> PairFigures:
         return test.nothing(Trouble(why=why))
 
 
-def _clock(node: Remote) -> ClockFigures:
+def _clock(node: Remote | KeptRemote) -> ClockFigures:
     try:
         return clock(node, time.time)
     except Exception as problem:  # noqa: BLE001
@@ -185,8 +185,8 @@ def main() -> int:
 
 
 def _all(job: Job, emit: Emit) -> None:
-    opened = open_nodes({m.name: m.connection for m in job.members}, concurrency=job.concurrency)
-    nodes: dict[str, Remote] = {}
+    opened = connected(_reached(job), concurrency=job.concurrency)
+    nodes: dict[str, Remote | KeptRemote] = {}
     for name, found in opened.items():
         if isinstance(found, NodeprepError):
             emit(_error(name, found))
@@ -197,6 +197,13 @@ def _all(job: Job, emit: Emit) -> None:
     finally:
         for remote in nodes.values():
             remote.close()
+
+
+def _reached(job: Job) -> dict[str, Remote | KeptRemote]:
+    """Nodes outside the run have no connection yet that anybody keeps."""
+    own = {m.name: m.connection for m in job.members if m.spare or not job.keeper}
+    theirs = {m.name: m.connection.user for m in job.members if m.name not in own}
+    return {**(kept(theirs, job.keeper) if job.keeper else {}), **remotes(own)}
 
 
 def _error(name: str, error: NodeprepError) -> Event:
