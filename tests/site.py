@@ -18,8 +18,9 @@ ROOT = Path(__file__).parents[1]
 class Site:
     """The command line on the rack's inventory, with a state folder of its own."""
 
-    def __init__(self, rack: Rack, folder: Path) -> None:
+    def __init__(self, rack: Rack, folder: Path, *, timeout_s: float = 900) -> None:
         self.rack = rack
+        self.timeout_s = timeout_s  # of one command
         self.inventory = rack.inventory(folder / "inventory")
         self.environment = {
             **os.environ,
@@ -34,7 +35,8 @@ class Site:
     def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             self.command(verb, *more),
-            env=self.environment, capture_output=True, text=True, check=False, timeout=900,
+            env=self.environment, capture_output=True, text=True, check=False,
+            timeout=self.timeout_s,
         )  # fmt: skip
 
     def document(self, verb: str, *more: str) -> tuple[int, dict[str, Any]]:

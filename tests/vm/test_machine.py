@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Rack
-from tests.vm.conftest import boot_id, reboot
+from tests.vm.conftest import boot_id, power_on, reboot
 
-from nodeprep.lab import network, state
+from nodeprep.lab import network, node, state
 
 pytestmark = pytest.mark.vm
 GRUB_FILE = "/etc/default/grub.d/10-test.cfg"
@@ -77,13 +77,11 @@ def test_kernel_arguments_are_the_boot_loaders_and_hold_after_a_reboot(vms: Rack
 
 
 def test_what_was_written_outlives_the_power(vms: Rack) -> None:
-    from nodeprep.lab import node, rack
-
     sh(vms, "nas1", "echo kept > /root/kept; sync")
     lab, one = node.find(vms.name, "nas1")
     node.stop(lab, one)
     assert vms.status("nas1").power == "off"
-    rack.up(vms.name, gpus=1, nas=1, tier="vm")
+    power_on(vms)
     assert vms.status("nas1").power == "running"
     assert vms.run("nas1", "cat", "/root/kept").strip() == "kept"
 

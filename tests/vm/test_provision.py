@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import pytest
 from tests.site import Site, unmet
-from tests.vm.conftest import boot_id, reboot
+from tests.vm.conftest import boot_id, power_on, reboot
 
 pytestmark = pytest.mark.vm
+MOUNT = "nfs_client/mount:/data/training"
 
 
-def test_the_plan_tells_of_the_reboot_and_of_the_disks(site: Site) -> None:
+def test_the_plan_tells_of_the_reboot_and_of_the_disks(site: Site, foreign: dict[int, str]) -> None:
+    assert foreign  # before anything is done
     code, nodes = site.document("plan", "--limit", "gpu1")
     plan = nodes["gpu1"]["plan"]
     assert code == 0, nodes["gpu1"]["fault"]
@@ -55,10 +57,19 @@ def test_a_dead_nas_hangs_neither_a_boot_nor_the_reader(provisioned: Site) -> No
     rack = provisioned.rack
     normal = reboot(rack, "gpu1")
     rack.execute("nas1", ["poweroff"])
-    late = reboot(rack, "gpu1")
-    assert late < normal + 30 + 0.5 * normal  # the emulation's own spread
-    code, nodes = provisioned.document("drift", "--limit", "gpu1")
+    try:
+        late = reboot(rack, "gpu1")
+        assert late < normal + 30 + 0.5 * normal  # the emulation's own spread
+        code, nodes = provisioned.document("drift", "--limit", "gpu1")
+    finally:
+        power_on(rack)
     assert code == 2
-    assert {c for c in unmet(nodes["gpu1"]) if "/mount:" in c} == {
-        "nfs_client/mount:/data/training"
-    }
+    (verdict,) = [v for v in nodes["gpu1"]["verdicts"] if v["claim"] == MOUNT]
+    assert verdict["verdict"] == "unknown", verdict
+    assert {c for c in unmet(nodes["gpu1"]) if "/mount:" in c} == {MOUNT}
+
+
+def test_when_the_nas_is_back_so_is_the_mount(provisioned: Site) -> None:
+    code, nodes = provisioned.document("drift")
+    assert [unmet(node) for node in nodes.values()] == [set()] * len(nodes)
+    assert code == 0

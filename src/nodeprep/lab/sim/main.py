@@ -108,8 +108,10 @@ def _show(result: Result) -> int:
 
 
 def _misbehave(behaviour: dict[str, Any]) -> Result | None:
-    """A tool that prints nothing, never ends or crashes; None: it works, or almost."""
+    """A tool that prints nothing, never ends or crashes; None: it works, or almost, or in time."""
     mode = behaviour.get("mode", "")
+    if mode == "takes":
+        time.sleep(behaviour.get("seconds", 0))
     if mode == "silent":
         return Result(behaviour.get("rc", 0))
     if mode == "dies":

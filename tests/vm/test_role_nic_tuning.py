@@ -15,12 +15,6 @@ ROLES = ("access", "base", "nic_tuning")
 ONLY = tuple(f"--only={role}" for role in ROLES)
 
 
-@pytest.fixture(scope="module")
-def tuned(site: Site) -> Site:
-    site.run("provision", "--yes", "--limit", NODE, *ONLY)
-    return site
-
-
 def placed(rack: Rack) -> dict[str, str]:
     """Where each queue of the NIC interrupts, by the interrupt's name."""
     script = (
@@ -66,24 +60,24 @@ def of_nic(site: Site) -> set[str]:
     return {claim for claim in unmet(nodes[NODE]) if claim.startswith("nic_tuning/")}
 
 
-def test_interrupts_sit_where_they_are_claimed(tuned: Site) -> None:
-    assert of_nic(tuned) == set()
-    holds(tuned.rack)
+def test_interrupts_sit_where_they_are_claimed(provisioned: Site) -> None:
+    assert of_nic(provisioned) == set()
+    holds(provisioned.rack)
 
 
-def test_traffic_is_served_there(tuned: Site) -> None:
+def test_traffic_is_served_there(provisioned: Site) -> None:
     """Each CPU's count grows only where the interrupt was put."""
     text = "grep virtio.*put /proc/interrupts; ping -q -c 200 -i 0.01 {0} >/dev/null; echo ----\n"
-    gateway = tuned.rack.run(
+    gateway = provisioned.rack.run(
         NODE, "sh", "-c", "ip route | sed -n 's/^default via //p' | cut -d' ' -f1"
     )
-    said = tuned.rack.run(
+    said = provisioned.rack.run(
         NODE, "sh", "-c", text.format(gateway.strip()) + "grep virtio.*put /proc/interrupts"
     )
     before, after = (
         [line.split() for line in part.strip().splitlines()] for part in said.split("----")
     )
-    where = placed(tuned.rack)
+    where = placed(provisioned.rack)
     grown = 0
     for old, new in zip(before, after, strict=True):
         if new[-1] not in where:
@@ -95,14 +89,14 @@ def test_traffic_is_served_there(tuned: Site) -> None:
     assert grown > 0
 
 
-def test_after_a_reboot_too(tuned: Site) -> None:
-    reboot(tuned.rack, NODE)
-    assert of_nic(tuned) == set()
-    holds(tuned.rack)
+def test_after_a_reboot_too(provisioned: Site) -> None:
+    reboot(provisioned.rack, NODE)
+    assert of_nic(provisioned) == set()
+    holds(provisioned.rack)
 
 
-def test_what_somebody_else_changed_is_seen_and_mended(tuned: Site) -> None:
-    rack = tuned.rack
+def test_what_somebody_else_changed_is_seen_and_mended(provisioned: Site) -> None:
+    rack = provisioned.rack
     script = (
         f"for one in /sys/class/net/{NIC}/device/../msi_irqs/*; do\n"
         "echo 0-1 > /proc/irq/${one##*/}/smp_affinity_list || :; done 2>/dev/null\n"
@@ -110,28 +104,28 @@ def test_what_somebody_else_changed_is_seen_and_mended(tuned: Site) -> None:
         f"ethtool -K {NIC} tso off"
     )
     rack.run(NODE, "sh", "-c", script)
-    assert {"nic_tuning/nic:ens5f0", "nic_tuning/interrupts:ens5f0"} <= of_nic(tuned)
-    tuned.run("provision", "--yes", "--limit", NODE, *ONLY)
-    assert of_nic(tuned) == set()
+    assert {"nic_tuning/nic:ens5f0", "nic_tuning/interrupts:ens5f0"} <= of_nic(provisioned)
+    provisioned.run("provision", "--yes", "--limit", NODE, *ONLY)
+    assert of_nic(provisioned) == set()
     holds(rack)
 
 
-def test_a_setting_that_kills_the_link_is_taken_back_and_reported(tuned: Site) -> None:
-    rack = tuned.rack
+def test_a_setting_that_kills_the_link_is_taken_back_and_reported(provisioned: Site) -> None:
+    rack = provisioned.rack
     rack.inject(NODE, "nic_setting_kills_link")
-    plain = tuned.inventory.read_text()
+    plain = provisioned.inventory.read_text()
     try:
-        tuned.inventory.write_text(
+        provisioned.inventory.write_text(
             plain.replace(
                 "    nccl_socket_ifname:", "    nic_tuning_rings: {rx: 64}\n    nccl_socket_ifname:"
             )
         )
-        done = tuned.run("provision", "--yes", "--limit", NODE, *ONLY)
+        done = provisioned.run("provision", "--yes", "--limit", NODE, *ONLY)
     finally:
-        tuned.inventory.write_text(plain)
+        provisioned.inventory.write_text(plain)
         rack.clear(NODE)
     said = done.stdout + done.stderr
     assert re.search(r"reverted \(rings\.rx \d+ -> 64\)", said), said
     assert rack.run(NODE, "cat", f"/sys/class/net/{NIC}/carrier").strip() == "1"
-    tuned.run("provision", "--yes", "--limit", NODE, *ONLY)
-    assert of_nic(tuned) == set()
+    provisioned.run("provision", "--yes", "--limit", NODE, *ONLY)
+    assert of_nic(provisioned) == set()
