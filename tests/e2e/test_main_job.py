@@ -69,6 +69,12 @@ class TestFromRootPasswordToTheCluster:
         assert code == 0
         assert {n: node["state"] for n, node in nodes.items()} == dict.fromkeys(nodes, "joined")
 
+    def test_the_gates_alone_log_in_once_a_node(self, site: Site) -> None:
+        before = logins(site)
+        code, nodes = site.document("accept")
+        assert code == 0, {name: node["why"] for name, node in nodes.items()}
+        assert logins(site) == {name: number + 1 for name, number in before.items()}
+
     def test_plain_ansible_finds_nothing_to_change(self, site: Site) -> None:
         for mode in (["--check"], []):
             told = site.ansible("--limit", "gpu2,nas1", *mode)
@@ -80,6 +86,13 @@ class TestFromRootPasswordToTheCluster:
         files = [path for path in state(site).rglob("*") if path.is_file()]
         assert len(files) > 10
         assert [path for path in files if secret in path.read_bytes()] == []
+
+
+def logins(site: Site) -> dict[str, int]:
+    """How often each node's sshd let somebody in."""
+    count = "journalctl -u ssh -o cat --no-pager | grep -c '^Accepted ' || :"
+    nodes = (*GPU_NODES, "nas1")
+    return {node: int(site.rack.run(node, "sh", "-c", count)) for node in nodes}
 
 
 def state(site: Site) -> Path:

@@ -74,4 +74,7 @@ def _holds(option: str, in_force: list[str], data: MountData) -> bool:
 def _missing(option: str, in_force: list[str]) -> str:
     name = option.partition("=")[0]
     shown = next((other for other in in_force if other.partition("=")[0] == name), None)
-    return f"option {option} is not in force" + (f" but {shown}" if shown else "")
+    but = f" but {shown}" if shown else ""
+    if shown and name in ("rsize", "wsize"):  # the smaller of what client and server can
+        but += " (a server may offer no more: its /proc/fs/nfsd/max_block_size)"
+    return f"option {option} is not in force{but}"

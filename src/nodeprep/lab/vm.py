@@ -56,6 +56,13 @@ _SERVE_NFS = f"""\
 mkdir -p {EXPORT}
 head -c 4194304 /dev/urandom > {EXPORT}/shard-0000
 echo '{EXPORT} 10.77.0.0/16(rw,async,no_subtree_check,no_root_squash)' > /etc/exports
+mkdir -p /etc/systemd/system/nfs-server.service.d
+cat > /etc/systemd/system/nfs-server.service.d/blocks.conf <<'END'
+# By itself a server this small offers blocks of 128 KiB; a storage server has the memory for 1 MiB.
+[Service]
+ExecStartPre=-/bin/sh -c 'echo 1048576 > /proc/fs/nfsd/max_block_size'
+END
+systemctl daemon-reload
 systemctl enable --now nfs-server
 """
 
