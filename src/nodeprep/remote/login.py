@@ -109,5 +109,8 @@ def no_ssh(
             hint="sshd too busy (MaxStartups), or a firewall or fail2ban in between?",
         )
     if isinstance(cause, TimeoutError) or "No existing session" in str(error):
-        return Unreachable(f"{place} answers but does not speak SSH within {patience} s")
+        return Unreachable(
+            f"{place} answers but does not speak SSH within {patience} s",
+            hint="sshd or the whole node hangs: the provider's console shows which",
+        )
     return Unreachable(f"{place} answers, but with something else than SSH")

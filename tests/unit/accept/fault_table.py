@@ -39,7 +39,7 @@ class Outside:
 
     test   the file that proves it
     proof  the one that blocks: its reason must hold the words of `verdict`, its action those of
-           `action`
+           `action`. Where none blocks, the error's message and hint hold them
     """
 
     fault: str
@@ -205,7 +205,9 @@ CASES = (
 
 NODES = "the proofs between nodes"
 BETWEEN = "tests/integration/test_between.py"
-LAB = "tests/integration/test_lab_faults.py"
+CONTACT = "tests/integration/test_contact.py"
+CONTACTS = "first contact (exit 1)"
+VERBS = "every verb (exit 3)"
 OUTSIDE = (
     Outside("slow_network", NODES, "the others are good among each other: it is this node",
             "look at NCCL's interface (/etc/nccl.conf)", BETWEEN, "nccl.all_reduce"),
@@ -224,19 +226,17 @@ OUTSIDE = (
             "take the setting out of nic_tuning's variables for this NIC",
             "tests/integration/test_nic_tuning.py"),
     Outside("no_python", "first contact", "none: Python is installed, as it is on minimal images",
-            "none", LAB),
-    Outside("disk_full", "provision", "failed (exit 1): no space left on device",
-            "free the disk, then run the same command again", LAB),
-    Outside("apt_lock_held", "provision", "apt waits for the lock; failed (exit 1) when it stays",
-            "see who holds it; run the same command again", LAB),
-    Outside("no_dns", "provision", "failed (exit 1): the name cannot be resolved",
-            "mend /etc/resolv.conf with the provider", LAB),
-    Outside("ssh_hangs", "every verb", "unreachable (exit 3)", "the provider's console", LAB),
-    Outside("port_refused", "every verb", "unreachable (exit 3)", "the provider's console", LAB),
-    Outside("host_key_changed", "every verb",
-            "refused (exit 1), with both fingerprints",
-            "if the node was reinstalled: nodeprep retire, then provision; else ask the provider",
-            LAB),
-    Outside("noisy_output", "every verb", "none: answers are framed, and the noise is left out",
-            "none", LAB),
+            "none", CONTACT),
+    Outside("disk_full", CONTACTS, "its disk is full", "make room on it", CONTACT),
+    Outside("apt_lock_held", CONTACTS, "waiting for the apt lock held by",
+            "wait for it or end it; then run again", CONTACT),
+    Outside("no_dns", CONTACTS, "it resolves no names", "check its DNS", CONTACT),
+    Outside("ssh_hangs", VERBS, "answers but does not speak SSH", "the provider's console",
+            CONTACT),
+    Outside("port_refused", VERBS, "refuses the connection",
+            "is sshd running there, and is ansible_port right?", CONTACT),
+    Outside("host_key_changed", VERBS, "the host key changed. On record: SHA256:",
+            "If the node was reinstalled and the new fingerprint", CONTACT),
+    Outside("noisy_output", VERBS, "none: answers are framed, and the noise is left out",
+            "none", CONTACT),
 )  # fmt: skip
