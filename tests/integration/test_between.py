@@ -6,6 +6,7 @@ A lab of its own: four nodes, with the tools on them and nothing else of what ro
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.conftest import standing
+from tests.unit.accept import nodes
 from tests.unit.accept.fault_table import OUTSIDE
 
 from nodeprep import workers
@@ -23,7 +25,9 @@ from nodeprep.accept.between.rounds import rounds
 from nodeprep.accept.between.verdicts import Fleet, is_collective, judge
 from nodeprep.lab import faults
 from nodeprep.lab import rack as racks
+from nodeprep.model.claim import File
 from nodeprep.model.event import Event, What
+from nodeprep.model.node import Document
 from nodeprep.model.profile import Profile
 from nodeprep.model.verdict import Verdict
 from nodeprep.resources import data_dir
@@ -211,6 +215,38 @@ def test_the_node_and_the_hop_that_make_a_collective_slow_are_found(
             assert list(found) == ["gpu1", "gpu2"]
             in_its_words(fault, found["gpu1"])
             in_its_words(fault, found["gpu2"])
+
+
+def test_the_way_to_a_chosen_endpoint_is_told_as_it_is(
+    members: list[dict[str, object]], tmp_path: Path
+) -> None:
+    """gpu2 stands for an endpoint far away, behind a link of 50 Mb/s."""
+    folder = tmp_path / "roles" / "base" / "acceptance"
+    folder.mkdir(parents=True)
+    (folder / "test_wan.py").symlink_to(nodes.ROLES / "base" / "acceptance" / "test_wan.py")
+    chosen = File(role="base", name="/etc/nodeprep/wan-endpoints", content="10.77.0.12 5299\n")
+    wanted = nodes.document("base", claims=[chosen]).model_dump(mode="json")
+    wanted["node"]["connection"] = members[0]["connection"]
+    job = nodes.job(Document.model_validate(wanted), folder.parents[1], level="stress")
+    told: list[Event] = []
+    serve = ["iperf3", "--server", "--daemon", "--port", "5299", "--pidfile", "/run/wan.pid"]
+    faults.inject(LAB, "gpu2", "slow_link", {})
+    try:
+        assert racks.execute(LAB, "gpu2", serve).returncode == 0
+        worker = "nodeprep.accept.worker"
+        workers.run(worker, job.model_dump(mode="json"), told.append, log=tmp_path / "log")
+    finally:
+        racks.execute(LAB, "gpu2", ["sh", "-c", "kill $(cat /run/wan.pid)"])
+        faults.clear(LAB, "gpu2")
+    found = nodes.Outcomes(told).proof("wan.paths")
+    assert found.verdict == "pass"  # no gate asks for anything
+    rate, rtt = (
+        float(re.findall(what, found.read)[0])
+        for what in (r"cubic ([\d.]+) Gbit/s", r"([\d.]+) ms")
+    )
+    assert 0.03 < rate < 0.06
+    assert rtt < 100
+    assert ", 0 % lost" in found.read
 
 
 def test_nothing_of_it_is_left_on_the_nodes(members: list[dict[str, object]]) -> None:

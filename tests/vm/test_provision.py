@@ -69,7 +69,8 @@ def test_a_dead_nas_hangs_neither_a_boot_nor_the_reader(provisioned: Site) -> No
     assert {c for c in unmet(nodes["gpu1"]) if "/mount:" in c} == {MOUNT}
 
 
-def test_when_the_nas_is_back_so_is_the_mount(provisioned: Site) -> None:
+def test_when_the_nas_is_back_its_first_use_mounts_it(provisioned: Site) -> None:
+    assert provisioned.rack.run("gpu1", "timeout", "120", "ls", "/data/training")
     code, nodes = provisioned.document("drift")
     assert [unmet(node) for node in nodes.values()] == [set()] * len(nodes)
     assert code == 0

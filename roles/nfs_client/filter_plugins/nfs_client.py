@@ -13,6 +13,8 @@ MOUNT = """\
 Description={device} at {path}
 Wants=network-online.target
 After=network-online.target
+# Else systemd gives up after five failures in ten seconds, for good: a dead NAS comes back one day.
+StartLimitIntervalSec=0
 
 [Mount]
 What={device}
@@ -66,11 +68,14 @@ def unit_files(
 
 
 def services(mounts: list[Mount]) -> list[Mount]:
-    """Both units of every mount, as claims on services: the automount first."""
+    """Both units of every mount, as claims on services: the automount first.
+
+    That the other one is active is the claim on the mount, which tells a dead NAS from a fault.
+    """
     return [
-        {"name": f"{unit(mount['path'])}.{kind}", "source": f"mount of {mount['device']}"}
+        {"name": f"{unit(mount['path'])}.{kind}", "source": f"mount of {mount['device']}", **active}
         for mount in mounts
-        for kind in ("automount", "mount")
+        for kind, active in (("automount", {"active": True}), ("mount", {}))
     ]
 
 
