@@ -26,10 +26,8 @@ def wanted_mount(claim: Mount) -> str:
 def judge_mount(claim: Mount, data: MountData) -> Finding:
     armed = data.automount and _AUTOMOUNT in claim.options
     if not data.mounted and data.automount and not armed:
-        # It was claimed as mounted. Trying would hang with the server, and tells nothing of options.
-        reason = (
-            f"{claim.name} waits for its first use: whether {claim.device} answers is not known"
-        )
+        # It was claimed as mounted; to try whether it can be would hang with a dead server.
+        reason = f"it waits for its first use: whether {claim.device} answers is not known"
         action = f"see whether the server answers, then use it: timeout 60 ls {claim.name}"
         return Finding("an automount, not mounted", (reason,), unknown=True, action=action)
     if not data.mounted and not armed:
