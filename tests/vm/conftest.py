@@ -75,7 +75,16 @@ def boot_id(rack: Rack, node: str) -> str:
 def reboot(rack: Rack, node: str) -> float:
     """Reboot a node from within; seconds until it answers again and has finished to boot."""
     before, started = boot_id(rack, node), time.monotonic()
-    rack.execute(node, ["systemd-run", "--on-active=1", "systemctl", "reboot"])
+    rack.execute(
+        node,
+        [
+            "systemd-run",
+            "--on-active=1",
+            "--timer-property=AccuracySec=100ms",
+            "systemctl",
+            "reboot",
+        ],
+    )
     return _until_up(rack, node, before, started)
 
 
