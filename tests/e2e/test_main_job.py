@@ -105,6 +105,7 @@ SABOTAGE = {
     "gpu_tools/package:nvbandwidth": "dpkg --force-hold --purge nvbandwidth",
     "nccl/package:libnccl-dev": "apt-mark unhold libnccl-dev",
     "nccl/file:/etc/nccl.conf": "echo NCCL_SOCKET_IFNAME=docker0 > /etc/nccl.conf",
+    "base/directory:/etc/nodeprep": "chmod 0777 /etc/nodeprep",
     "cuda/link:/usr/local/cuda": "ln -sfn /opt /usr/local/cuda",
     "base/sysctl:net.ipv4.tcp_mtu_probing": "sysctl -qw net.ipv4.tcp_mtu_probing=0",
     "nic_tuning/nic:ens5f0": "ethtool -K ens5f0 tso off",
