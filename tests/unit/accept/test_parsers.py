@@ -169,6 +169,12 @@ class TestNcclTests:
         text = data("all_reduce_info.txt").replace("233.00      0\n", "233.00      3\n")
         assert parse_nccl_test(text).wrong == 3
 
+    @pytest.mark.parametrize("word", ["inf", "-nan", "NaN"])
+    def test_a_row_without_a_figure_is_not_left_out(self, word: str) -> None:
+        text = data("all_reduce_info.txt").replace("233.00      0\n", f"{word}      0\n")
+        with pytest.raises(ParseError, match=f"no figure for .* {word}"):
+            parse_nccl_test(text)
+
     def test_values_out_of_bounds_count(self) -> None:
         text = data("all_reduce_old.txt").replace("values : 0 OK", "values : 7 FAILED")
         assert parse_nccl_test(text).wrong == 7

@@ -18,6 +18,7 @@ _AVERAGE = re.compile(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)")
 _TAG = re.compile(r"^(?:\[\d+,\d+\]<std(?:out|err)>:)?[ \t]*(?=#)|^\[\d+,\d+\]<std(?:out|err)>:")
 _SIDE = 4  # columns of one side: time, algbw, busbw, and #wrong or error
 _MIN_FIELDS = 3 + 2 * _SIDE  # size, count, type before them; redop and root come and go
+_NO_FIGURE = frozenset({"nan", "inf"})  # what printf makes of a time that was not measured
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,8 @@ def _row(line: str, counts_wrong: bool) -> Row | None:
     size = whole(fields[0]) if fields else None
     if size is None or size < 0 or len(fields) < _MIN_FIELDS:
         return None
+    if not _NO_FIGURE.isdisjoint(field.lower().lstrip("+-") for field in fields[-2 * _SIDE :]):
+        raise ParseError(TOOL, f"no figure for {size} bytes in: {excerpt(line)}")
     out = _side(fields[-2 * _SIDE : -_SIDE], counts_wrong)
     inside = _side(fields[-_SIDE:], counts_wrong)
     return Row(size, out, inside) if out and inside else None
