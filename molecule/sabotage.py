@@ -108,6 +108,7 @@ BREAKERS: dict[str, Callable[[Any], Break]] = {
 # Kinds whose claims cannot be broken without harm, and where that is shown instead.
 ELSEWHERE = {
     "array": "a degraded array is broken in tests/vm",
+    "cached_volume": "it holds data; a cache that is lost is shown in tests/vm",
     "filesystem": "it holds data; a foreign one is refused in tests/vm",
     "governor": "no lab node has CPU frequencies",
 }

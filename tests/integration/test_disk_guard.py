@@ -1,6 +1,7 @@
 """What the node itself checks just before a byte is written, on real block devices (loop).
 
-mdadm and mkfs.xfs are only recorded here; wipefs, lsblk, mounts and exclusive opens are real.
+mdadm, LVM and mkfs.xfs are only recorded here; wipefs, blkid, lsblk, mounts and exclusive opens are
+real.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 UUID = "6f9619ff-8b86-5d01-b42d-00cf4fc964ff"
+ORIGIN = "8f9619-ff8b-865d-01b4-2d00-cf4f-c964ff"
+CACHE = "7f9619-ff8b-865d-01b4-2d00-cf4f-c964ff"
+LVM = ("pvcreate", "vgcreate", "lvcreate", "lvconvert", "vgchange")
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
@@ -48,23 +52,28 @@ class Bench:
         self.devices: list[str] = []
         self.blocks: list[dict[str, Any]] | None = None  # what lsblk tells, for once
         self.wrote: list[list[str]] = []
+        self.physical: list[dict[str, str]] = []  # what pvs tells
         self.real: Callable[..., str] = self.guard.run
         monkeypatch.setattr(self.guard, "BY_ID", f"{self.by_id}/")
         monkeypatch.setattr(self.guard, "run", self.run)
         monkeypatch.setitem(self.guard.ENVIRONMENT, "HOME", str(folder))
 
-    def run(self, argv: list[str], timeout: float = 20) -> str:
-        if argv[0] in ("mdadm", "mkfs.xfs"):
+    def run(self, argv: list[str], timeout: float = 20, fine: int = 0) -> str:
+        if argv[0] in ("mdadm", "mkfs.xfs", *LVM):
             self.wrote.append(argv)
             return "MD_UUID=" + UUID
+        if argv[0] in ("pvs", "lvs"):
+            part = argv[0].rstrip("s")
+            rows = self.physical if part == "pv" else []
+            return json.dumps({"report": [{part: rows}]})
         if argv[0] == "lsblk" and "UUID" in argv[-1] and self.blocks is not None:
             return json.dumps({"blockdevices": self.blocks})
-        if argv[0] == "udevadm":
+        if argv[0] in ("udevadm", "modprobe"):
             return ""
         if "SERIAL,WWN" in argv:
             entry = {"serial": self.serials[Path(argv[-1]).name], "wwn": None}
             return json.dumps({"blockdevices": [entry]})
-        return self.real(argv, timeout)
+        return self.real(argv, timeout, fine)
 
     def disk(self, serial: str, size: int = 64 * MIB) -> str:
         """A device named nvme-A_<serial>; its path."""
@@ -248,9 +257,90 @@ def test_an_array_that_is_not_there_gets_no_filesystem(bench: Bench, capsys: Cap
     assert "array cache is not there" in bench.refused(step, capsys)
 
 
+def volume(bench: Bench, *serials: str, **other: Any) -> dict[str, Any]:
+    named = {"name": "nodeprep_t", "origin_uuid": ORIGIN, "cache_uuid": CACHE}
+    return bench.step(*serials, **{"action": "cache", "mode": "writethrough", **named, **other})
+
+
+class TestCachedVolumes:
+    def test_of_the_devices_behind_two_names(self, bench: Bench) -> None:
+        slow, fast = bench.disk("S1"), bench.disk("S2")
+        made = bench.write(volume(bench, "S1", "S2"))
+        assert made.startswith("made /dev/nodeprep_t/data on ")
+        assert [(argv[0], argv[-1]) for argv in bench.wrote] == [
+            ("pvcreate", slow), ("pvcreate", fast), ("vgcreate", fast), ("lvcreate", slow),
+            ("lvcreate", fast), ("lvconvert", "nodeprep_t/data"),
+        ]  # fmt: skip
+        assert [argv[3] for argv in bench.wrote[:2]] == [ORIGIN, CACHE]
+        forced = [argv[0] for argv in bench.wrote if {"-f", "--force", "-y", "--yes"} & set(argv)]
+        assert forced == ["lvconvert"]  # asks of what was made a line before
+
+    def test_one_dirty_disk_keeps_its_clean_sister(self, bench: Bench, capsys: Capture) -> None:
+        sh("mkfs.ext4", "-q", bench.disk("S1"))
+        bench.disk("S2")
+        assert "carries ext4" in bench.refused(volume(bench, "S1", "S2", wipe=["S2"]), capsys)
+        assert "carries ext4" in bench.refused(volume(bench, "S2", "S1", wipe=["S2"]), capsys)
+
+    @pytest.mark.usefixtures("mounted")
+    def test_a_mounted_disk_even_when_it_is_listed(self, bench: Bench, capsys: Capture) -> None:
+        bench.disk("S2")
+        step = volume(bench, "S2", "S1", wipe=["S1", "S2"])
+        assert "is mounted at" in bench.refused(step, capsys)
+
+    def test_one_disk_is_never_its_own_cache(self, bench: Bench, capsys: Capture) -> None:
+        bench.disk("S1")
+        step = volume(bench, "S1", "S1")
+        assert "lead to one disk" in bench.refused(step, capsys)
+
+    def test_what_lies_behind_a_lost_table(self, bench: Bench, capsys: Capture) -> None:
+        """LVM would ask about it when the disk is half taken already."""
+        device = bench.disk("S1")
+        sh("mkfs.ext4", "-q", "-E", f"offset={MIB}", device, "60M")
+        assert sh("wipefs", device) == ""
+        bench.disk("S2")
+        step = volume(bench, "S1", "S2")
+        assert "carries ext4 at 1 MiB" in bench.refused(step, capsys)
+
+    def test_nothing_is_begun_that_lvm_would_not_end(
+        self, bench: Bench, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        bench.disk("S1")
+        second = Path(bench.disk("S2")).name
+        real = bench.guard.word
+        other = f"/sys/block/{second}/queue/logical_block_size"
+        monkeypatch.setattr(
+            bench.guard, "word", lambda path: "4096" if path == other else real(path)
+        )
+        assert "blocks of 4096 and 512 bytes" in bench.refused(volume(bench, "S1", "S2"), capsys)
+
+    def test_one_that_is_there_is_never_made_again(self, bench: Bench, capsys: Capture) -> None:
+        bench.disk("S1")
+        bench.disk("S2")
+        row = {"pv_name": "/dev/sdz", "pv_missing": "", "vg_name": "x", "pv_uuid": "y"}
+        for known in ({"vg_name": "nodeprep_t"}, {"pv_uuid": CACHE}):
+            bench.physical = [{**row, **known}]
+            assert "is there already" in bench.refused(volume(bench, "S1", "S2"), capsys)
+        bench.physical = []
+        step = volume(bench, "S1", "S2", name="null")
+        assert "no volume group can have that name" in bench.refused(step, capsys)
+
+    def test_only_what_carries_its_labels_is_started(self, bench: Bench, capsys: Capture) -> None:
+        bench.disk("S1")
+        bench.disk("S2")
+        step = volume(bench, "S1", "S2", action="activate")
+        assert "is not the physical volume" in bench.refused(step, capsys)
+
+    def test_its_filesystem_only_where_it_is(self, bench: Bench, capsys: Capture) -> None:
+        step = bench.step(action="format", volume="nodeprep_t")
+        assert "volume nodeprep_t is not there" in bench.refused(step, capsys)
+
+
 def test_it_looks_without_touching(bench: Bench) -> None:
     sh("mkfs.ext4", "-q", bench.disk("S1"))
     before = bench.content()
     found = bench.guard.look()
-    assert found.keys() == {"disks", "arrays", "devices"}
+    assert found.keys() == {"disks", "arrays", "lvm", "volumes", "devices"}
+    assert bench.guard.look("cached_volume")["lvm"] == {
+        "installed": True, "physical": [], "logical": [],
+    }  # fmt: skip
     assert bench.content() == before

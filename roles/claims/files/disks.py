@@ -1,12 +1,12 @@
 """Runs on a node, as root: looks at its disks, or writes to them what was decided. Stands alone.
 
-    python3 -I - look                     prints what is there, as JSON
+    python3 -I - look KIND                prints what is there, as JSON, for claims of a kind
     python3 -I - write '{"action": …}'    one step of `claims_disk_steps`; prints what was done
 
 Before it writes it looks again, by other ways than whoever decided (sysfs, the mount table, an
 exclusive open, open files), and refuses with exit status 3 whatever is not as it was decided. Disks
-are found by their names under /dev/disk/by-id. mdadm and mkfs.xfs are never forced: they refuse by
-themselves what carries something.
+are found by their names under /dev/disk/by-id. mdadm, LVM and mkfs.xfs are never forced: they
+refuse by themselves what carries something, or ask, and get no answer.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from typing import Any, Callable, Dict, List, NoReturn, Optional
 Data = Dict[str, Any]
 BY_ID = "/dev/disk/by-id/"
 TABLES = ("gpt", "dos", "PMBR", "atari")
+FIRST_EXTENT = 1 << 20  # where LVM puts the first byte of a volume, in bytes
+PVS = "pv_uuid,pv_name,vg_name,pv_missing"
+LVS = (
+    "vg_name,lv_name,segtype,cache_mode,lv_attr,lv_health_status,lv_check_needed,origin,pool_lv,"
+    "devices"
+)
 COLUMNS = "NAME,TYPE,SIZE,SERIAL,WWN,MODEL,TRAN,FSTYPE,UUID,PTTYPE,MOUNTPOINT"
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -35,20 +41,27 @@ class Failed(Exception):
     """A tool did not do its work; the text says which and why."""
 
 
+class Missing(Failed):
+    """The tool is not here."""
+
+
 def refuse(why: str) -> NoReturn:
     sys.stderr.write("refused, nothing was written: %s\n" % why)
     sys.exit(3)
 
 
-def run(argv: List[str], timeout: float = 20) -> str:
+def run(argv: List[str], timeout: float = 20, fine: int = 0) -> str:
+    """What a command prints. It may end with exit status 0, or `fine`."""
     try:
         done = subprocess.run(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=ENVIRONMENT, timeout=timeout, check=False, universal_newlines=True,
         )  # fmt: skip
+    except FileNotFoundError:
+        raise Missing("%s: not found" % argv[0]) from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Failed("%s: %s" % (argv[0], error)) from None
-    if done.returncode != 0:
+    if done.returncode not in (0, fine):
         said = " ".join((done.stderr or done.stdout).split())[-300:]
         raise Failed("%s: exit status %d: %s" % (argv[0], done.returncode, said))
     return done.stdout
@@ -128,6 +141,7 @@ def parse(entries: List[Data], ids: Dict[str, List[str]]) -> List[Data]:
             "transport": entry.get("tran") or by_name,
             "in_use": list(dict.fromkeys(_uses(entry, top=True))),
             "arrays": [],
+            "physical_volumes": [],
         }
         for key in ("serial", "wwn", "model"):
             disk[key] = (entry.get(key) or "").strip() or None
@@ -195,18 +209,67 @@ def arrays() -> List[Data]:
     return found
 
 
-def look() -> Data:
+def report(name: str, part: str, fields: str, *more: str) -> List[Data]:
+    argv = [name, *more, "--nolocking", "--reportformat", "json", "-o", fields]
+    return list(json.loads(run(argv))["report"][0][part])
+
+
+def lvm() -> Data:
+    """Every physical and logical volume, in the words of nodeprep's reader."""
+    try:
+        physical = report("pvs", "pv", PVS)
+    except Missing:
+        return {"installed": False, "physical": [], "logical": []}
+    return {
+        "installed": True,
+        "physical": [
+            {
+                "uuid": row["pv_uuid"],
+                "device": None if row["pv_missing"] else row["pv_name"],
+                "group": row["vg_name"],
+                "missing": bool(row["pv_missing"]),
+            }
+            for row in physical
+        ],
+        "logical": [_logical(row) for row in report("lvs", "lv", LVS, "--all")],
+    }
+
+
+def _logical(row: Data) -> Data:
+    devices = [re.sub(r"\(\d+\)$", "", one) for one in row["devices"].split(",") if one]
+    return {
+        "group": row["vg_name"],
+        "name": row["lv_name"].strip("[]"),  # hidden ones are in brackets
+        "segtype": row["segtype"],
+        "mode": row["cache_mode"],
+        "attr": row["lv_attr"],
+        "health": row["lv_health_status"],
+        "check": row["lv_check_needed"],
+        "origin": row["origin"].strip("[]"),
+        "cache": row["pool_lv"].strip("[]"),
+        "devices": devices,
+    }
+
+
+def volumes() -> List[Data]:
+    """LVM's volumes that are active and called `data`: as lsblk and as the kernel name them."""
+    found = []
+    for kernel in names("/sys/block"):
+        name = word("/sys/block/%s/dm/name" % kernel)
+        if word("/sys/block/%s/dm/uuid" % kernel).startswith("LVM-") and name.endswith("-data"):
+            found.append({"device": name, "kernel": kernel, "in_use": uses_of(kernel)})
+    return found
+
+
+def look(kind: str = "") -> Data:
     entries = lsblk()
     ids = links(BY_ID)
     disks = parse(entries, ids)
     for disk in disks:
         disk["in_use"] = list(dict.fromkeys(disk["in_use"] + uses_of(disk["name"])))
         try:
-            disk["arrays"] = [
-                digits(one.get("uuid"))
-                for one in signatures(disk["name"])
-                if one.get("type") == "linux_raid_member" and one.get("uuid")
-            ]
+            disk["arrays"] = superblocks(disk["name"], "linux_raid_member")
+            disk["physical_volumes"] = superblocks(disk["name"], "LVM2_member")
         except (Failed, ValueError, KeyError):
             pass  # `in_use` says so
     devices = [
@@ -214,7 +277,19 @@ def look() -> Data:
         for one in flat(entries)
         if one.get("uuid")
     ]
-    return {"disks": disks, "arrays": arrays(), "devices": devices}
+    return {
+        "disks": disks,
+        "arrays": arrays(),
+        "lvm": lvm() if kind == "cached_volume" else None,
+        "volumes": volumes(),
+        "devices": devices,
+    }
+
+
+def superblocks(device: str, kind: str) -> List[str]:
+    """UUIDs of a disk's signatures of one kind."""
+    found = [one for one in signatures(device) if one.get("type") == kind]
+    return [digits(one["uuid"]) for one in found if one.get("uuid")]
 
 
 # --- write ---------------------------------------------------------------------------------------
@@ -311,10 +386,14 @@ def check(step: Data) -> List[str]:
         if used:
             refuse(used)
         lies = content(name)
-        listed = disk.get("serial") and disk["serial"] in (step.get("wipe") or [])
-        if lies and not listed:
+        if lies and not listed(step, disk):
             refuse("%s (/dev/%s) carries %s" % (disk["id"], name, ", ".join(lies)))
     return chosen
+
+
+def listed(step: Data, disk: Data) -> bool:
+    """Whether the inventory says that its content may be erased."""
+    return bool(disk.get("serial")) and disk["serial"] in (step.get("wipe") or [])
 
 
 def settle() -> None:
@@ -367,8 +446,7 @@ def assemble(step: Data) -> str:
     absent(step)
     chosen = [found(disk) for disk in step["disks"]]
     for name in chosen:
-        uuids = [digits(one.get("uuid")) for one in signatures(name)]
-        if digits(step["uuid"]) not in uuids:
+        if digits(step["uuid"]) not in superblocks(name, "linux_raid_member"):
             refuse("%s is no member of %s" % (name, step["uuid"]))
     devices = ["/dev/" + name for name in chosen]
     device = "/dev/md/" + step["name"]
@@ -377,15 +455,87 @@ def assemble(step: Data) -> str:
     return "started %s of %s" % (device, ", ".join(chosen))
 
 
+def cache(step: Data) -> str:
+    """A volume on the first disk, cached by the second."""
+    unclaimed(step)
+    run(["modprobe", "--all", "dm-cache", "dm-cache-smq"])  # missing: fail before a byte is written
+    chosen = emptied(step)
+    origin, fast = ("/dev/" + name for name in chosen)
+    group, volume = step["name"], step["name"] + "/data"
+    for device, uuid in ((origin, step["origin_uuid"]), (fast, step["cache_uuid"])):
+        run(["pvcreate", "--norestorefile", "--uuid", uuid, device], 60)
+    run(["vgcreate", group, origin, fast], 60)
+    for name, device in (("data", origin), ("cache", fast)):
+        run(["lvcreate", "--wipesignatures", "y", "--zero", "y", "--name", name,
+             "--extents", "100%PVS", group, device], 60)  # fmt: skip
+    # It asks whether to erase the volume `cache`, made a line above: --yes is for that alone.
+    run(["lvconvert", "--yes", "--type", "cache", "--cachevol", "cache",
+         "--cachemode", step["mode"], volume], 300)  # fmt: skip
+    settle()
+    return "made /dev/%s on %s, cached by %s (%s)" % (volume, *chosen, step["mode"])
+
+
+def emptied(step: Data) -> List[str]:
+    """The step's disks, fit to be written and empty, also where LVM would look half way."""
+    chosen = check(step)
+    blocks = {word("/sys/block/%s/queue/logical_block_size" % name) for name in chosen}
+    if len(blocks) > 1:
+        refuse("blocks of %s bytes do not go into one volume group" % " and ".join(sorted(blocks)))
+    for name, disk in zip(chosen, step["disks"]):  # noqa: B905
+        lies = beneath(name)
+        if lies and not listed(step, disk):
+            refuse("%s (/dev/%s) carries %s at 1 MiB, of a partition whose table was lost"
+                   % (disk["id"], name, lies))  # fmt: skip
+    for name in chosen:
+        erase(name)
+        if beneath(name):
+            raise Failed("%s still carries %s at 1 MiB" % (name, beneath(name)))
+    return chosen
+
+
+def unclaimed(step: Data) -> None:
+    ours = {digits(step["origin_uuid"]), digits(step["cache_uuid"])}
+    for one in lvm()["physical"]:
+        if digits(one["uuid"]) in ours or one["group"] == step["name"]:
+            refuse("volume group %s, or a disk of it, is there already: %s"
+                   % (step["name"], one["device"] or one["uuid"]))  # fmt: skip
+    if os.path.lexists("/dev/" + step["name"]):
+        refuse("/dev/%s is there, so no volume group can have that name" % step["name"])
+
+
+def beneath(name: str) -> str:
+    """What lies where a volume would begin: LVM would ask whether to wipe it, half way."""
+    argv = ["blkid", "--probe", "--offset", str(FIRST_EXTENT), "--output", "value",
+            "--match-tag", "TYPE", "--match-tag", "PTTYPE", "/dev/" + name]  # fmt: skip
+    return " ".join(run(argv, fine=2).split())  # 2: nothing
+
+
+def activate(step: Data) -> str:
+    """Start a volume that lies on these disks already; writes no data."""
+    chosen = [found(disk) for disk in step["disks"]]
+    uuids = [digits(step["origin_uuid"]), digits(step["cache_uuid"])]
+    for name, uuid in zip(chosen, uuids):  # noqa: B905
+        if uuid not in superblocks(name, "LVM2_member"):
+            refuse("%s is not the physical volume %s" % (name, uuid))
+    groups = {one["group"] for one in lvm()["physical"] if digits(one["uuid"]) in uuids}
+    if groups != {step["name"]}:
+        refuse("its disks are of %s, not of volume group %s" % (sorted(groups), step["name"]))
+    run(["vgchange", "--activate", "y", step["name"]], 120)  # ends well also when it starts none
+    settle()
+    if step["name"] + "-data" not in [one["device"] for one in volumes()]:
+        raise Failed("vgchange started no volume data of %s" % step["name"])
+    return "started /dev/%s/data of %s" % (step["name"], ", ".join(chosen))
+
+
 def make_filesystem(step: Data) -> str:
     for one in flat(lsblk()):
         if digits(one.get("uuid")) == digits(step["uuid"]):
             refuse("%s carries that UUID already" % one.get("name"))
-    if step.get("array"):
-        name = _array(step["array"])
+    if step.get("array") or step.get("volume"):
+        name = _array(step["array"]) if step.get("array") else _volume(step["volume"])
         used = busy(name) or ", ".join(content(name))
         if used:
-            refuse("array %s (/dev/%s): %s" % (step["array"], name, used))
+            refuse("%s (/dev/%s): %s" % (step.get("array") or step["volume"], name, used))
     else:
         (name,) = check(step)
         erase(name)
@@ -401,9 +551,18 @@ def _array(wanted: str) -> str:
     refuse("array %s is not there" % wanted)
 
 
+def _volume(wanted: str) -> str:
+    for one in volumes():
+        if one["device"] == wanted + "-data":
+            return str(one["kernel"])
+    refuse("volume %s is not there" % wanted)
+
+
 ACTIONS: Dict[str, Callable[[Data], str]] = {
     "create": create,
     "assemble": assemble,
+    "cache": cache,
+    "activate": activate,
     "format": make_filesystem,
 }
 
@@ -411,7 +570,7 @@ ACTIONS: Dict[str, Callable[[Data], str]] = {
 def main(arguments: List[str]) -> None:
     try:
         if arguments[0] == "look":
-            print(json.dumps(look()))
+            print(json.dumps(look(*arguments[1:2])))
         else:
             step = json.loads(arguments[1])
             print(ACTIONS[step["action"]](step))

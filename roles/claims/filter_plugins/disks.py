@@ -13,24 +13,28 @@ ERASABLE = ("signature ", "partition table ", "part ")
 CONTENT = ("lvm-pv-", "md-", "dm-")
 SYSTEM = frozenset(f"mounted at {p}" for p in ("/", "/boot", "/boot/efi", "/usr", "/var", "/home"))
 WHOLE = ("clean", "active", "active-idle", "write-pending", "read-auto")
+INACTIVE = "it is not active"
+TOLD = (
+    "name", "uuid", "level", "chunk_kib", "array", "volume", "origin_uuid", "cache_uuid", "mode",
+    "wipe",
+)  # fmt: skip
 
 
 def disk_steps(
     claims: list[Data], role: str, found: Data, planned: Any = None, check: bool = False
 ) -> list[Data]:
-    """A step for each array or filesystem that is not there: what disks.py is told to do.
+    """A step for each array, volume or filesystem that is not there: what disks.py is told to do.
 
     found    what `disks.py look` printed
     planned  by claim, what nodeprep decided and the operator confirmed; None: decide here
-    check    in check mode an array that would be made is not there yet
+    check    in check mode an array or a volume that would be made is not there yet
 
     A step with `refused` says why nothing is done.
     """
     free = list(found["disks"])
     steps = []
     for claim in claims:
-        make = _array if claim["kind"] == "array" else _filesystem
-        step = make(claim, found, free, check)
+        step = MAKERS[claim["kind"]](claim, found, free, check)
         if step is None:
             continue
         key = f"{role}/{claim['kind']}:{claim['name']}"
@@ -38,8 +42,7 @@ def disk_steps(
             step = _planned(claim, planned.get(key), step)
         taken = [disk["id"] for disk in step.get("disks", ())]
         free = [disk for disk in free if stable_id(disk) not in taken]
-        told = {k: claim[k] for k in ("name", "uuid", "level", "chunk_kib", "array", "wipe")
-                if claim.get(k) is not None}  # fmt: skip
+        told = {key: claim[key] for key in TOLD if claim.get(key) is not None}
         steps.append({**told, "claim": key, "notify": claim["notify"], "refused": "", **step})
     return steps
 
@@ -87,23 +90,105 @@ def _differs(claim: Data, ours: Data, named: Data | None) -> str:
     return ""
 
 
+def _cached_volume(claim: Data, found: Data, free: list[Data], check: bool) -> Data | None:
+    lvm = found["lvm"]
+    ours = [one for one in lvm["physical"] if _is_of(claim, one["uuid"])]
+    wrong = _volume_differs(claim, lvm) if ours else ""
+    if not ours and any(one["group"] == claim["name"] for one in lvm["physical"]):
+        return {"refused": f"another volume group has its name: {claim['name']}"}
+    if ours and not wrong:
+        return None
+    if wrong and wrong != INACTIVE:
+        return {"refused": f"{wrong}: repair it by hand; it is never made again, for there may be"
+                           " data on it"}  # fmt: skip
+    step = _pair(claim, free)
+    if wrong and step.get("action") != "activate":
+        return {"refused": "LVM knows it, and its two disks were not found"}
+    return step
+
+
+def _is_of(claim: Data, uuid: Any) -> bool:
+    return _same(uuid, claim["origin_uuid"]) or _same(uuid, claim["cache_uuid"])
+
+
+def _pair(claim: Data, free: list[Data]) -> Data:
+    """The disk of the origin and another one for the cache."""
+    here = [d for d in free if any(_is_of(claim, uuid) for uuid in d["physical_volumes"])]
+    if here:
+        pair = [
+            [disk for disk in here if any(_same(uuid, one) for one in disk["physical_volumes"])]
+            for uuid in (claim["origin_uuid"], claim["cache_uuid"])
+        ]
+        whole = [len(some) for some in pair] == [1, 1] and pair[0] != pair[1]
+        if whole and not any(_unclear(disk, free) for disk in here):
+            return {"action": "activate", "disks": [_reference(some[0]) for some in pair]}
+        return {"refused": f"{len(here)} of its 2 disks are here, and they are no whole volume"}
+    wipe = claim.get("wipe", [])
+    origin, why = choose(claim["origin"], wipe, free)
+    rest = [disk for disk in free if disk not in origin]
+    cache, why_not = choose(claim["cache"], wipe, rest)
+    if why or why_not:
+        return {"refused": "; ".join(one for one in (why, why_not) if one)}
+    return {"action": "cache", "disks": list(map(_reference, origin + cache))}
+
+
+def _volume_differs(claim: Data, lvm: Data) -> str:
+    """What is not as claimed of a volume whose disks are there; empty: nothing."""
+    name = claim["name"]
+    by_uuid = {what: next((one for one in lvm["physical"] if _same(one["uuid"], claim[what])), {})
+               for what in ("origin_uuid", "cache_uuid")}  # fmt: skip
+    absent = [what[:-5] for what, one in by_uuid.items() if not one or one["missing"]]
+    strays = [one["device"] for one in by_uuid.values() if one and one["group"] != name]
+    if absent or strays:
+        return f"missing: {absent}, not of volume group {name}: {strays}"
+    parts = {one["name"]: one for one in lvm["logical"] if one["group"] == name}
+    data = parts.get("data")
+    if data is None:
+        return f"{name} has no volume data: it was left half made"
+    lies = [parts.get(data[what[:-5]], {}).get("devices") for what in by_uuid]
+    read = (data["segtype"], data["mode"], *lies)
+    mode = claim.get("mode", "writethrough")
+    wanted = ("cache", mode, *([one["device"]] for one in by_uuid.values()))
+    if read != wanted:
+        return f"wanted {wanted}, found {read}"
+    attr = data["attr"]
+    if attr[4:5] not in ("a", "-") or attr[8:9] != "-" or data["health"]:
+        return f"its state is {attr}, {data['health'] or 'no health told'}"
+    if attr[4:5] == "-":
+        return INACTIVE
+    return f"check: {data['check']}" if data["check"] else ""
+
+
 def _filesystem(claim: Data, found: Data, free: list[Data], check: bool) -> Data | None:
     there = [one for one in found["devices"] if _same(one["uuid"], claim["uuid"])]
-    on = claim.get("array")
-    array = next((a for a in found["arrays"] if on in a["names"]), None) if on else None
+    on, below = _below(claim, found)
     if there:
         right = len(there) == 1 and there[0]["fstype"] == claim.get("fstype", "xfs")
-        if right and (not on or (array and there[0]["name"] == array["device"])):
+        if right and (not on or (below and there[0]["name"] == below["device"])):
             return None
         seen = ", ".join(f"{one['fstype']} on {one['name']}" for one in there)
         return {"refused": f"its UUID is there, and not as claimed: {seen}"}
     if not on:
         return _choice("format", claim, free)
-    if array is None and not check:
-        return {"refused": f"array {on} is not there"}
-    if array is not None and array["in_use"]:
-        return {"refused": f"array {on} carries {', '.join(array['in_use'])}"}
+    if below is None and not check:
+        return {"refused": f"{on} is not there"}
+    if below is not None and below["in_use"]:
+        return {"refused": f"{on} carries {', '.join(below['in_use'])}"}
     return {"action": "format", "disks": []}
+
+
+def _below(claim: Data, found: Data) -> tuple[str, Data | None]:
+    """What a filesystem is claimed on, in words, and as it was found; empty: a disk."""
+    array, volume = claim.get("array"), claim.get("volume")
+    if array:
+        return f"array {array}", next((a for a in found["arrays"] if array in a["names"]), None)
+    if volume:
+        known = (one for one in found["volumes"] if one["device"] == f"{volume}-data")
+        return f"volume {volume}", next(known, None)
+    return "", None
+
+
+MAKERS = {"array": _array, "cached_volume": _cached_volume, "filesystem": _filesystem}
 
 
 def _choice(action: str, claim: Data, free: list[Data]) -> Data:

@@ -1,4 +1,4 @@
-"""The judges of arrays and of the filesystems on them: known by UUID, whole, as they were made."""
+"""The judges of arrays and of filesystems: known by UUID, whole, as they were made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nodeprep.judge.shapes import ArrayData, FilesystemData, MdArray
 from nodeprep.model.claim import Array, DiskRule, Filesystem
 
 _WHOLE = frozenset({"clean", "active", "active-idle", "write-pending", "read-auto"})
-_MADE_ONCE = "provision never makes it again, for there may be data on it"
+MADE_ONCE = "provision never makes it again, for there may be data on it"
 
 
 def same_uuid(one: str | None, other: str | None) -> bool:
@@ -56,7 +56,7 @@ def _not_there(claim: Array, named: MdArray | None, data: ArrayData) -> Finding:
         return Finding(text.listed(unread), (reason,), unknown=True)
     if named is not None:
         problem = f"another array has its name: {named.device}, UUID {named.uuid}"
-        action = f"somebody made it anew: {_MADE_ONCE}; save its data, then stop and wipe it"
+        action = f"somebody made it anew: {MADE_ONCE}; save its data, then stop and wipe it"
         return Finding(_words(named), (problem,), action=action)
     others = text.listed([_words(one) for one in data.arrays])
     return Finding(others or "no array", (f"there is no array of UUID {claim.uuid}",))
@@ -88,7 +88,7 @@ def _action(problems: list[str]) -> str:
     if not problems:
         return ""
     return (
-        f"look at /proc/mdstat and the kernel's log, then repair it by hand; {_MADE_ONCE}, and a"
+        f"look at /proc/mdstat and the kernel's log, then repair it by hand; {MADE_ONCE}, and a"
         " name that was lost comes back at the next boot"
     )
 
@@ -103,7 +103,7 @@ def _words(array: MdArray) -> str:
 
 
 def wanted_filesystem(claim: Filesystem) -> str:
-    place = f"array {claim.array}" if claim.disks is None else rule(claim.disks)
+    place = claim.below if claim.disks is None else rule(claim.disks)
     return f"{claim.fstype} of UUID {claim.uuid} on {place}"
 
 
@@ -119,11 +119,11 @@ def judge_filesystem(claim: Filesystem, data: FilesystemData) -> Finding:
     problems = []
     if device.fstype != claim.fstype:
         problems.append(f"it is {device.fstype}, not {claim.fstype}")
-    if claim.disks is None and device.name != data.array:
-        problems.append(f"it lies on {device.name}, not on array {claim.array}")
+    if claim.disks is None and device.name != data.below:
+        problems.append(f"it lies on {device.name}, not on {claim.below}")
     if claim.disks is not None and device.type != "disk":
         problems.append(f"it lies on {device.name}, which is a {device.type}, not a whole disk")
     named = claim.disks.ids if claim.disks is not None else ()
     if named and not set(named) & set(device.ids):
         problems.append(f"it lies on {device.name}, which is not {text.listed(list(named))}")
-    return Finding(read, tuple(problems), action=_MADE_ONCE.capitalize() if problems else "")
+    return Finding(read, tuple(problems), action=MADE_ONCE.capitalize() if problems else "")

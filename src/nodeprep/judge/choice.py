@@ -19,7 +19,7 @@ from nodeprep.model.plan import DiskRef
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodeprep.model.claim import DiskRule
+    from nodeprep.model.claim import CachedVolume, DiskRule
     from nodeprep.model.hardware import Disk
 
 # All that may be erased where the inventory says so. Whatever else is said of a disk keeps it.
@@ -33,7 +33,7 @@ _SYSTEM = frozenset(f"mounted at {p}" for p in ("/", "/boot", "/boot/efi", "/usr
 class Choice:
     """`disks` that may be written, or the `refusals`, one for each disk or rule that forbids it.
 
-    present  the disks carry this very array already: nothing is to be written
+    present  the disks carry this very array or volume already: nothing is to be written
     """
 
     disks: tuple[Disk, ...] = ()
@@ -44,10 +44,13 @@ class Choice:
 def choose(
     rule: DiskRule, wipe: Sequence[str], disks: Sequence[Disk] | None, *, uuid: str = ""
 ) -> Choice:
-    """The disks for `rule` among all of the node's `disks`; `uuid`: of the array that is wanted."""
+    """The disks for `rule` among all of the node's `disks`.
+
+    uuid  of the array that is wanted, or of the physical volume
+    """
     if disks is None:
         return Choice(refusals=("the disks could not be read",))
-    members = [disk for disk in disks if any(same_uuid(uuid, one) for one in disk.arrays)]
+    members = [disk for disk in disks if _carries(disk, uuid)]
     if members:
         return _members(rule, members, disks)
     if rule.ids:
@@ -65,6 +68,26 @@ def choose(
         return Choice(refusals=(head, *map(words, free)))
     free.sort(key=lambda disk: (bool(disk.in_use), stable_id(disk)))
     return Choice(disks=tuple(free[: rule.count]))
+
+
+def choose_pair(claim: CachedVolume, disks: Sequence[Disk] | None) -> Choice:
+    """The disks of a cached volume: the origin's, then the cache's, which is another one."""
+    uuids = (claim.origin_uuid, claim.cache_uuid)
+    here = [disk for disk in disks or () if any(_carries(disk, uuid) for uuid in uuids)]
+    origin = choose(claim.origin, claim.wipe, disks, uuid=claim.origin_uuid)
+    rest = disks and [disk for disk in disks if disk not in origin.disks]
+    cache = choose(claim.cache, claim.wipe, rest, uuid=claim.cache_uuid)
+    if here and not (origin.present and cache.present):
+        head = f"{len(here)} of its 2 disks are here, and they are no whole volume"
+        return Choice(refusals=(head, *map(words, here)))
+    refusals = dict.fromkeys((*origin.refusals, *cache.refusals))
+    if refusals:
+        return Choice(refusals=tuple(refusals))
+    return Choice(disks=(*origin.disks, *cache.disks), present=origin.present)
+
+
+def _carries(disk: Disk, uuid: str) -> bool:
+    return any(same_uuid(uuid, one) for one in (*disk.arrays, *disk.physical_volumes))
 
 
 def _members(rule: DiskRule, members: list[Disk], disks: Sequence[Disk]) -> Choice:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from nodeprep.judge import arrays, files, kernel, mounts, nics, shapes, system, text
+from nodeprep.judge import arrays, files, kernel, mounts, nics, shapes, system, text, volumes
 from nodeprep.judge.finding import Finding, unknown
 from nodeprep.model.verdict import Outcome, Verdict, Waiver
 
@@ -42,6 +42,9 @@ KINDS: dict[str, _Kind] = {
         kernel.wanted_argument, shapes.KernelArgumentData, kernel.judge_argument
     ),
     "array": _Kind(arrays.wanted_array, shapes.ArrayData, arrays.judge_array),
+    "cached_volume": _Kind(
+        volumes.wanted_cached_volume, shapes.CachedVolumeData, volumes.judge_cached_volume
+    ),
     "filesystem": _Kind(arrays.wanted_filesystem, shapes.FilesystemData, arrays.judge_filesystem),
     "mount": _Kind(mounts.wanted_mount, shapes.MountData, mounts.judge_mount),
     "governor": _Kind(system.wanted_governor, shapes.GovernorData, system.judge_governor),

@@ -77,6 +77,32 @@ class ArrayData(_Data):
     arrays: list[MdArray]
 
 
+class PhysicalVolume(_Data):
+    uuid: str
+    device: str | None
+    group: str
+    missing: bool
+
+
+class LogicalVolume(_Data):
+    group: str
+    name: str
+    segtype: str
+    mode: str
+    attr: str
+    health: str
+    check: str
+    origin: str
+    cache: str
+    devices: list[str]
+
+
+class CachedVolumeData(_Data):
+    installed: bool
+    physical: list[PhysicalVolume]
+    logical: list[LogicalVolume]
+
+
 class BlockDevice(_Data):
     name: str
     type: str | None
@@ -86,8 +112,8 @@ class BlockDevice(_Data):
 
 class FilesystemData(_Data):
     devices: list[BlockDevice]
-    array: str | None = None
-    array_in_use: list[str] = []
+    below: str | None = None
+    below_in_use: list[str] = []
 
 
 class MountData(_Data):

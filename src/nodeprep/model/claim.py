@@ -169,6 +169,7 @@ class DiskRule(Frozen):
 
 
 _UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+_LVM_UUID = r"^[0-9A-Za-z]{6}(-[0-9A-Za-z]{4}){5}-[0-9A-Za-z]{6}$"
 _FEWEST = {0: 2, 1: 2, 5: 3, 10: 2}
 
 
@@ -195,8 +196,38 @@ class Array(_Claim):
         return self
 
 
+class CachedVolume(_Claim):
+    """An LVM volume on a slow disk (`origin`) with a fast one before it (`cache`), by dm-cache.
+
+    `name` is its volume group; the volume is /dev/<name>/data. Both disks are known by the UUIDs of
+    their physical volumes. It is made once and never again.
+
+    mode  writethrough: whoever loses the cache loses nothing; writeback: what was not yet written
+          to the origin is lost with it
+    wipe  as of Array
+    """
+
+    kind: Literal["cached_volume"] = "cached_volume"
+    # No dash: /dev/mapper has <name>-data, and would have two for one.
+    name: str = Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_]{0,30}$")
+    origin: DiskRule
+    cache: DiskRule
+    origin_uuid: str = Field(pattern=_LVM_UUID)
+    cache_uuid: str = Field(pattern=_LVM_UUID)
+    mode: Literal["writethrough", "writeback"] = "writethrough"
+    wipe: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _two_disks(self) -> CachedVolume:
+        if self.origin.count != 1 or self.cache.count != 1:
+            raise ValueError("a cached volume lies on one disk, and its cache on another")
+        if self.origin_uuid == self.cache_uuid:
+            raise ValueError("its two physical volumes need two UUIDs")
+        return self
+
+
 class Filesystem(_Claim):
-    """A filesystem, known by `uuid`, on an `array` of the node or on a disk of its own (`disks`).
+    """A filesystem, known by `uuid`: on an `array` or a cached `volume` of the node, or on a disk.
 
     `name` is where it is mounted. It is made once and never again; wipe: as of Array.
     """
@@ -206,16 +237,24 @@ class Filesystem(_Claim):
     uuid: str = Field(pattern=_UUID)
     fstype: Literal["xfs"] = "xfs"
     array: str | None = None
+    volume: str | None = None
     disks: DiskRule | None = None
     wipe: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _on_one_thing(self) -> Filesystem:
-        if (self.array is None) == (self.disks is None):
-            raise ValueError("a filesystem lies on an `array` or on `disks`, one of the two")
+        if [self.array, self.volume, self.disks].count(None) != 2:
+            raise ValueError("a filesystem lies on an `array`, a `volume` or `disks`: one of them")
         if self.disks and self.disks.count != 1:
-            raise ValueError("a filesystem without an array lies on one disk")
+            raise ValueError("a filesystem of its own lies on one disk")
         return self
+
+    @property
+    def below(self) -> str:
+        """What it lies on, in words; empty for a disk."""
+        if self.array is not None:
+            return f"array {self.array}"
+        return f"volume {self.volume}" if self.volume is not None else ""
 
 
 class Mount(_Claim):
@@ -335,6 +374,7 @@ Claim = Annotated[
     | Module
     | KernelArgument
     | Array
+    | CachedVolume
     | Filesystem
     | Mount
     | Governor
@@ -346,7 +386,8 @@ Claim = Annotated[
 ]
 KINDS: tuple[str, ...] = (
     "package", "directory", "file", "link", "sysctl", "module", "kernel_argument", "array",
-    "filesystem", "service", "mount", "governor", "gpu", "nic", "interrupts", "output",
+    "cached_volume", "filesystem", "service", "mount", "governor", "gpu", "nic", "interrupts",
+    "output",
 )  # fmt: skip
 CLAIM: TypeAdapter[Claim] = TypeAdapter(Claim)
 CLAIMS: TypeAdapter[tuple[Claim, ...]] = TypeAdapter(tuple[Claim, ...])

@@ -42,6 +42,7 @@ class Disk(Frozen):
     rotational: bool | None = None
     in_use: tuple[str, ...] = ()  # why it must not be written: "signature xfs", "mounted at /", …
     arrays: tuple[str, ...] = ()  # UUIDs of the md arrays whose superblock it carries
+    physical_volumes: tuple[str, ...] = ()  # UUIDs of the LVM labels that it carries
 
 
 class Nic(Frozen):

@@ -18,14 +18,16 @@ class DiskRef(Frozen):
 
 
 class DiskWrite(Frozen):
-    """What converging a claim does to disks. Empty `disks`: to an array that is there by then.
+    """What converging a claim does to disks. Empty `disks`: to what is there by then.
 
     action  create: an array on `disks`; assemble: an array that lies on them already, which
-            writes nothing; format: a filesystem, on `disks` or on the claim's array
+            writes nothing; cache: a volume on the first of `disks`, cached by the second;
+            activate: a volume that lies on them already, which writes nothing; format: a
+            filesystem, on `disks` or on the claim's array or volume
     """
 
     claim: str
-    action: Literal["create", "assemble", "format"]
+    action: Literal["create", "assemble", "cache", "activate", "format"]
     disks: tuple[DiskRef, ...] = ()
 
 

@@ -31,9 +31,13 @@ class Reading(Frozen):
                    links under /dev/md), level (raid0), chunk_kib, raid_disks, state (md's
                    array_state), degraded: members that are missing, sync (what runs: idle,
                    resync, recover, …), members and faulty: names of disks
-        filesystem devices: those that carry the claim's UUID: name, type (disk, part, raid0),
-                   fstype, ids; array: device at /dev/md/<the claim's array>, or None;
-                   array_in_use: its signatures and users
+        cached_volume  installed: whether LVM is; physical: every physical volume of the node: uuid,
+                   device or None, group (empty: of none), missing; logical: of the claim's group:
+                   group, name, segtype, mode, attr (lvs' lv_attr), health, check (needed), origin,
+                   cache, devices: what it lies on
+        filesystem devices: those that carry the claim's UUID: name, type (disk, part, raid0, lvm),
+                   fstype, ids; below: the device of the claim's array or volume, or None;
+                   below_in_use: its signatures and users
         mount      mounted: bool, device, fstype, options: list[str], automount: bool,
                    fstab: its options there, or None; device_is: what the claim's device (a UUID,
                    an id) resolves to

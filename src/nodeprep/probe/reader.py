@@ -55,6 +55,10 @@ class Failed(Exception):
     """Something could not be read; the text says why."""
 
 
+class Missing(Failed):
+    """The tool is not on the node."""
+
+
 Found = Union[Data, Failed]  # of one claim among many
 
 
@@ -66,7 +70,7 @@ class Node:
         self.deadline = self.started + float(request.get("deadline_s") or DEADLINE_S)
         # Signatures are looked for on every disk only where a claim is about disks.
         kinds = {str(claim.get("kind")) for claim in request.get("claims") or []}
-        self.disks_matter = not kinds.isdisjoint(("array", "filesystem"))
+        self.disks_matter = not kinds.isdisjoint(("array", "cached_volume", "filesystem"))
         self.root = request.get("root") or ""  # a tree that stands in for /, in tests
         self.env = {
             "PATH": request.get("path") or PATH,
@@ -149,7 +153,7 @@ def run(
             env=node.env, cwd="/", start_new_session=True,
         )  # fmt: skip
     except FileNotFoundError:
-        raise Failed("%s: not found" % argv[0]) from None
+        raise Missing("%s: not found" % argv[0]) from None
     except (OSError, ValueError) as problem:
         raise Failed("%s: %s" % (argv[0], problem)) from None
     texts: Dict[int, List[bytes]] = {}
@@ -754,6 +758,76 @@ def read_array(node: Node, claim: Data) -> Data:
     return {"arrays": node.once(md_arrays)}
 
 
+_PVS = "pv_uuid,pv_name,vg_name,pv_missing"
+_LVS = (
+    "vg_name,lv_name,segtype,cache_mode,lv_attr,lv_health_status,lv_check_needed,origin,pool_lv,"
+    "devices"
+)
+
+
+def lvm(node: Node) -> Data:
+    """Every physical and logical volume. Without LVM's locks: reading must not wait for a writer.
+
+    Not `--readonly`, which does not ask the kernel what is active.
+    """
+    try:
+        physical = _lvm_report(node, "pvs", "pv", _PVS)
+    except Missing:
+        return {"installed": False, "physical": [], "logical": []}
+    logical = _lvm_report(node, "lvs", "lv", _LVS, "--all")
+    return {
+        "installed": True,
+        "physical": [_physical_volume(row) for row in physical],
+        "logical": [_logical_volume(row) for row in logical],
+    }
+
+
+def _lvm_report(node: Node, name: str, part: str, fields: str, *more: str) -> List[Data]:
+    argv = [name, *more, "--nolocking", "--reportformat", "json", "-o", fields]
+    try:
+        rows = _json(name, tool(node, argv, TOOL_S))["report"][0][part]
+    except (LookupError, TypeError):
+        raise Failed("%s: its output is no report" % name) from None
+    wanted = set(fields.split(","))
+    if not isinstance(rows, list) or not all(
+        isinstance(r, dict) and wanted <= set(r) for r in rows
+    ):
+        raise Failed("%s: its report lacks what was asked for" % name)
+    return rows
+
+
+def _physical_volume(row: Data) -> Data:
+    missing = bool(row["pv_missing"])
+    return {
+        "uuid": row["pv_uuid"],
+        "device": None if missing else row["pv_name"],
+        "group": row["vg_name"],
+        "missing": missing,
+    }
+
+
+def _logical_volume(row: Data) -> Data:
+    devices = [re.sub(r"\(\d+\)$", "", one) for one in row["devices"].split(",") if one]
+    return {
+        "group": row["vg_name"],
+        "name": row["lv_name"].strip("[]"),  # hidden ones are in brackets
+        "segtype": row["segtype"],
+        "mode": row["cache_mode"],
+        "attr": row["lv_attr"],
+        "health": row["lv_health_status"],
+        "check": row["lv_check_needed"],
+        "origin": row["origin"].strip("[]"),
+        "cache": row["pool_lv"].strip("[]"),
+        "devices": devices,
+    }
+
+
+def read_cached_volume(node: Node, claim: Data) -> Data:
+    found = node.once(lvm)
+    ours = [one for one in found["logical"] if one["group"] == claim["name"]]
+    return {**found, "logical": ours}
+
+
 def block_devices(node: Node) -> List[Data]:
     """Every block device once, with the filesystem on it."""
     argv = ["lsblk", "-J", "-o", "NAME,TYPE,FSTYPE,UUID"]
@@ -782,20 +856,35 @@ def read_filesystem(node: Node, claim: Data) -> Data:
         for entry in node.once(block_devices)
         if (entry.get("uuid") or "").lower() == claim["uuid"].lower()
     ]
-    data: Data = {"devices": devices, "array": None, "array_in_use": []}
+    data: Data = {"devices": devices, "below": None, "below_in_use": []}
+    device = _below(node, claim)
+    if device:
+        data["below"] = node.word("/sys/block/%s/dm/name" % device) or device
+        data["below_in_use"] = _holders(node, device) + _signatures(node, device)[0]
+    return data
+
+
+def _below(node: Node, claim: Data) -> Optional[str]:
+    """The kernel's name of the array or volume that a filesystem is claimed on, if it is there."""
+    if claim.get("volume"):
+        for device in node.names("/sys/block"):
+            folder = "/sys/block/%s/dm/" % device
+            of_lvm = device.startswith("dm-") and (node.word(folder + "uuid") or "")[:4] == "LVM-"
+            if of_lvm and node.word(folder + "name") == "%s-data" % claim["volume"]:
+                return device
+        return None
     for device, names in _links(node, "/dev/md").items():
         if claim.get("array") in names:
-            data["array"] = device
-            data["array_in_use"] = _holders(node, device) + _signatures(node, device)[0]
-    return data
+            return device
+    return None
 
 
 def _holders(node: Node, device: str) -> List[str]:
     return ["holder %s" % name for name in node.names("/sys/block/%s/holders" % device)]
 
 
-def _signatures(node: Node, device: str) -> Tuple[List[str], List[str]]:
-    """What lies on a device, as uses; and the UUIDs of the md arrays that it is a member of.
+def _signatures(node: Node, device: str) -> Tuple[List[str], Dict[str, List[str]]]:
+    """What lies on a device, as uses; and the UUIDs of its `arrays` and `physical_volumes`.
 
     Every signature: lsblk shows none at all where there are several.
     """
@@ -806,19 +895,21 @@ def _signatures(node: Node, device: str) -> Tuple[List[str], List[str]]:
             raise Failed("wipefs: exit status %d: %s" % (code, shorten(err or out)))
         found = _json("wipefs", out).get("signatures") if out.strip() else []
     except Failed as error:
-        return ["content that could not be read: %s" % error], []
+        return ["content that could not be read: %s" % error], {}
     if not isinstance(found, list):
-        return ["content that could not be read: wipefs lists none"], []
+        return ["content that could not be read: wipefs lists none"], {}
     return parse_wipefs(found)
 
 
-def parse_wipefs(signatures: List[Data]) -> Tuple[List[str], List[str]]:
-    """(uses, UUIDs of md arrays) of what `wipefs -J` lists."""
+def parse_wipefs(signatures: List[Data]) -> Tuple[List[str], Dict[str, List[str]]]:
+    """(uses, UUIDs of md arrays and of LVM's physical volumes) of what `wipefs -J` lists."""
     tables = ("gpt", "dos", "PMBR", "atari")
     types = [str(one.get("type")) for one in signatures]
     uses = [("partition table %s" if t in tables else "signature %s") % t for t in types]
-    members = [one for one in signatures if one.get("type") == "linux_raid_member"]
-    return uses, [str(one["uuid"]) for one in members if one.get("uuid")]
+    return uses, {
+        key: [str(one["uuid"]) for one in signatures if one.get("type") == kind and one.get("uuid")]
+        for key, kind in (("arrays", "linux_raid_member"), ("physical_volumes", "LVM2_member"))
+    }
 
 
 def read_governor(node: Node, claim: Data) -> Data:
@@ -1219,7 +1310,8 @@ def hardware_disks(node: Node) -> Data:
         raise Failed("lsblk: exit status %d: %s" % (code, shorten(err or out)))
     disks = parse_lsblk(_json("lsblk", out), _links(node, "/dev/disk/by-id"))
     for disk in disks if node.disks_matter else []:
-        uses, disk["arrays"] = _signatures(node, disk["name"])
+        uses, known = _signatures(node, disk["name"])
+        disk.update(known)
         disk["in_use"] = list(dict.fromkeys(disk["in_use"] + _holders(node, disk["name"]) + uses))
     return {"disks": disks}
 
@@ -1608,6 +1700,7 @@ _ONE = {
     "module": read_module,
     "kernel_argument": read_kernel_argument,
     "array": read_array,
+    "cached_volume": read_cached_volume,
     "filesystem": read_filesystem,
     "mount": read_mount,
     "governor": read_governor,

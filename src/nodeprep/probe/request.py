@@ -35,7 +35,7 @@ from nodeprep.probe import reader
 _TOLD = {
     File: ("sha256", "secret"),
     Module: ("built", "file"),
-    Filesystem: ("uuid", "array"),
+    Filesystem: ("uuid", "array", "volume"),
     Mount: ("device",),
     Nic: NIC_GROUPS,
     Output: ("argv", "timeout_s"),

@@ -16,6 +16,8 @@ from nodeprep.probe import reader
 GB = 10**9
 OURS = "6f9619ff-8b86-5d01-b42d-00cf4fc964ff"
 FOREIGN = "11111111-2222-3333-4444-555555555555"
+ORIGIN = "8f9619-ff8b-865d-01b4-2d00-cf4f-c964ff"
+CACHE = "7f9619-ff8b-865d-01b4-2d00-cf4f-c964ff"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Content:
     children: tuple[dict[str, Any], ...] = ()
     wipefs: tuple[str, ...] = ()
     holders: tuple[str, ...] = ()
-    array: str = ""
+    uuid: str = ""  # of an array's superblock, or of a physical volume
     unreadable: bool = False
 
 
@@ -36,6 +38,7 @@ def child(kind: str, name: str, **other: Any) -> dict[str, Any]:
 
 
 MD = "linux_raid_member"
+LVM = "LVM2_member"
 CONTENTS: dict[str, Content] = {
     "nothing": Content(True),
     "xfs": Content(True, {"fstype": "xfs"}, wipefs=("xfs",)),
@@ -67,18 +70,23 @@ CONTENTS: dict[str, Content] = {
         False, {"pttype": "dos"}, (child("part", "p1", fstype="swap", mountpoints=["[SWAP]"]),)
     ),
     "volume group": Content(
-        False, {"fstype": "LVM2_member"}, (child("lvm", "vg-lv", fstype="xfs"),), ("LVM2_member",)
+        False, {"fstype": LVM}, (child("lvm", "vg-lv", fstype="xfs"),), (LVM,)
     ),
-    "volume of no group": Content(True, {"fstype": "LVM2_member"}, wipefs=("LVM2_member",)),
+    "volume of no group": Content(True, {"fstype": LVM}, wipefs=(LVM,)),
+    "our origin": Content(True, {"fstype": LVM}, wipefs=(LVM,), uuid=ORIGIN),
+    "our cache": Content(True, {"fstype": LVM}, wipefs=(LVM,), uuid=CACHE),
+    "our volume, active": Content(
+        False, {"fstype": LVM}, (child("lvm", "v-data_corig"),), (LVM,), uuid=ORIGIN
+    ),
     "opened LUKS": Content(
         False, {"fstype": "crypto_LUKS"}, (child("crypt", "secret"),), ("crypto_LUKS",)
     ),
     "array that runs": Content(
-        False, {"fstype": MD}, (child("raid0", "md127"),), (MD,), array=FOREIGN
+        False, {"fstype": MD}, (child("raid0", "md127"),), (MD,), uuid=FOREIGN
     ),
     "array that lsblk does not show": Content(False, holders=("md127",)),
-    "foreign superblock": Content(True, {"fstype": MD}, wipefs=(MD,), array=FOREIGN),
-    "our superblock": Content(False, {"fstype": MD}, wipefs=(MD,), array=OURS),
+    "foreign superblock": Content(True, {"fstype": MD}, wipefs=(MD,), uuid=FOREIGN),
+    "our superblock": Content(True, {"fstype": MD}, wipefs=(MD,), uuid=OURS),
     "zfs": Content(
         True,
         {"pttype": "gpt"},
@@ -137,14 +145,17 @@ def _read(layout: Layout, name: str, number: int) -> list[Disk]:
     ids = [f"nvme-{layout.model}_{layout.serial}", f"lvm-pv-uuid-{number}"]
     links = {name: ids if layout.named and layout.serial else ids[1:]}
     (disk,) = reader.parse_lsblk({"blockdevices": [entry]}, links)
-    uses, arrays = reader.parse_wipefs([
-        {"type": kind, "uuid": content.array if kind == MD else None} for kind in content.wipefs
-    ])  # fmt: skip
+    uses, known = reader.parse_wipefs(
+        [
+            {"type": kind, "uuid": content.uuid if kind in (MD, LVM) else None}
+            for kind in content.wipefs
+        ]
+    )
     if content.unreadable:
         uses = ["content that could not be read: wipefs: exit status 1"]
     held = [f"holder {one}" for one in content.holders]
     disk["in_use"] = list(dict.fromkeys([*disk["in_use"], *held, *uses]))
-    disk["arrays"] = arrays
+    disk.update(known)
     if size is None:
         disk["size_bytes"] = None
     if layout.transport is None:  # the name must not tell
@@ -152,8 +163,14 @@ def _read(layout: Layout, name: str, number: int) -> list[Disk]:
     return [Disk.model_validate(disk)]
 
 
-def forbidden(layouts: list[Layout], number: int, wipe: list[str]) -> bool:
-    """Whether a disk must never be written, whatever a rule says."""
+OUR_ARRAY = ("our superblock",)
+OUR_VOLUME = ("our origin", "our cache", "our volume, active")
+
+
+def forbidden(
+    layouts: list[Layout], number: int, wipe: list[str], ours: tuple[str, ...] = OUR_ARRAY
+) -> bool:
+    """Whether a disk must never be written, whatever a rule says; `ours`: what is never erased."""
     layout = layouts[number]
     others = [other for i, other in enumerate(layouts) if i != number]
     if layout.serial is None and layout.wwn is None:
@@ -166,4 +183,5 @@ def forbidden(layouts: list[Layout], number: int, wipe: list[str]) -> bool:
         return True
     if layout.content == "nothing":
         return False
-    return not CONTENTS[layout.content].erasable or layout.serial not in wipe
+    kept = layout.content in ours or not CONTENTS[layout.content].erasable
+    return kept or layout.serial not in wipe

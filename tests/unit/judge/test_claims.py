@@ -39,6 +39,7 @@ def test_case(path: Path) -> None:
     assert case.get("exactly", verdict.read) == verdict.read
     assert case.get("read", "") in verdict.read
     assert case.get("reason", "") in verdict.reason
+    assert case.get("action", "") in verdict.action
     assert case.get("diff", "") in verdict.diff
     assert "never" not in case or case["never"] not in verdict.model_dump_json()
     if verdict.verdict.blocks:

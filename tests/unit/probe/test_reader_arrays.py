@@ -1,4 +1,4 @@
-"""How the reader finds arrays, filesystems, and everything that lies on a disk."""
+"""How the reader finds arrays, LVM's volumes, filesystems, and all that lies on a disk."""
 
 from __future__ import annotations
 
@@ -90,24 +90,127 @@ class TestArrays:
         assert arrays(tree) == []
 
 
+# What LVM 2.03.16 prints, of a cache with all its disks and of one that lost the fast one.
+PVS = """\
+  {{
+      "report": [
+          {{
+              "pv": [
+                  {{"pv_uuid":"8f9619-ff8b-865d-01b4-2d00-cf4f-c964ff", "pv_name":"/dev/sda", \
+"vg_name":"cache", "pv_missing":""}},
+                  {{"pv_uuid":"7f9619-ff8b-865d-01b4-2d00-cf4f-c964ff", {lost}}}
+              ]
+          }}
+      ]
+  }}
+"""
+HERE = '"pv_name":"/dev/nvme0n1", "vg_name":"cache", "pv_missing":""'
+LOST = '"pv_name":"[unknown]", "vg_name":"cache", "pv_missing":"missing"'
+LVS = """\
+  {
+      "report": [
+          {
+              "lv": [
+                  {"vg_name":"cache", "lv_name":"[cache_cvol]", "segtype":"linear", \
+"cache_mode":"", "lv_attr":"Cwi-aoC---", "lv_health_status":"", "lv_check_needed":"", \
+"origin":"", "pool_lv":"", "devices":"/dev/nvme0n1(0)"},
+                  {"vg_name":"cache", "lv_name":"data", "segtype":"cache", \
+"cache_mode":"writethrough", "lv_attr":"Cwi-a-C---", "lv_health_status":"", \
+"lv_check_needed":"", "origin":"[data_corig]", "pool_lv":"[cache_cvol]", \
+"devices":"data_corig(0)"},
+                  {"vg_name":"other", "lv_name":"root", "segtype":"linear", "cache_mode":"", \
+"lv_attr":"-wi-ao----", "lv_health_status":"", "lv_check_needed":"unknown", "origin":"", \
+"pool_lv":"", "devices":"/dev/sdb(0),/dev/sdc(1024)"}
+              ]
+          }
+      ]
+  }
+"""
+VOLUME = {"kind": "cached_volume", "name": "cache"}
+
+
+class TestCachedVolumes:
+    @pytest.fixture(autouse=True)
+    def tools(self, tree: Tree) -> None:
+        tree.tool("pvs", PVS.format(lost=HERE), err="  WARNING: something that LVM noticed")
+        tree.tool("lvs", LVS)
+
+    def test_all_of_its_group_and_every_physical_volume(self, tree: Tree) -> None:
+        found = tree.data(**VOLUME)
+        assert found["installed"]
+        assert [(one["device"], one["group"]) for one in found["physical"]] == [
+            ("/dev/sda", "cache"), ("/dev/nvme0n1", "cache"),
+        ]  # fmt: skip
+        assert [one["name"] for one in found["logical"]] == ["cache_cvol", "data"]
+        assert found["logical"][1] == {
+            "group": "cache", "name": "data", "segtype": "cache", "mode": "writethrough",
+            "attr": "Cwi-a-C---", "health": "", "check": "", "origin": "data_corig",
+            "cache": "cache_cvol", "devices": ["data_corig"],
+        }  # fmt: skip
+        assert found["logical"][0]["devices"] == ["/dev/nvme0n1"]
+        (other,) = tree.data(**{**VOLUME, "name": "other"})["logical"]
+        assert other["devices"] == ["/dev/sdb", "/dev/sdc"]
+
+    def test_a_disk_that_is_missing(self, tree: Tree) -> None:
+        tree.tool("pvs", PVS.format(lost=LOST))
+        assert tree.data(**VOLUME)["physical"][1] == {
+            "uuid": "7f9619-ff8b-865d-01b4-2d00-cf4f-c964ff", "device": None, "group": "cache",
+            "missing": True,
+        }  # fmt: skip
+
+    def test_neither_lock_nor_change(self, tree: Tree) -> None:
+        tree.tool("pvs", sh='case " $* " in *" --nolocking --reportformat json "*) exit 7;; esac')
+        assert "exit status 7" in tree.error(**VOLUME)
+
+    def test_a_node_without_lvm(self, tree: Tree) -> None:
+        (tree.bin / "pvs").unlink()
+        assert tree.data(**VOLUME) == {"installed": False, "physical": [], "logical": []}
+
+    @pytest.mark.parametrize(
+        "out",
+        ["", "garbage", "[]", "{}", '{"report": []}', '{"report": [{"pv": 1}]}',
+         '{"report": [{"pv": [1]}]}', '{"report": [{"pv": [{"pv_uuid": "x"}]}]}',
+         PVS.format(lost='"pv_name": "/dev/sdb", "vg_name": ')],
+    )  # fmt: skip
+    def test_an_answer_that_makes_no_sense_is_an_error(self, tree: Tree, out: str) -> None:
+        tree.tool("pvs", out)
+        assert tree.error(**VOLUME).startswith("pvs")
+
+    def test_half_of_the_tools_is_an_error(self, tree: Tree) -> None:
+        (tree.bin / "lvs").unlink()
+        assert tree.error(**VOLUME) == "lvs: not found"
+
+    def test_its_filesystem(self, tree: Tree) -> None:
+        on_volume = {"kind": "filesystem", "name": "/cache", "uuid": UUID, "volume": "cache"}
+        assert tree.data(**on_volume)["below"] is None
+        for number, name in enumerate(("cache-data_corig", "cache-data")):
+            tree.write(f"/sys/block/dm-{number}/dm/name", f"{name}\n")
+            tree.write(f"/sys/block/dm-{number}/dm/uuid", f"LVM-abc{number}\n")
+        tree.tool("wipefs", '{"signatures": [{"type": "xfs", "uuid": "x"}]}')
+        found = tree.data(**on_volume)
+        assert (found["below"], found["below_in_use"]) == ("cache-data", ["signature xfs"])
+        tree.write("/sys/block/dm-1/dm/uuid", "CRYPT-LUKS2-abc\n")
+        assert tree.data(**on_volume)["below"] is None
+
+
 class TestFilesystems:
     def test_on_its_array(self, tree: Tree) -> None:
         tree.link("/dev/md/cache", "../md127")
         tree.tool("wipefs", '{"signatures": [{"device": "md127", "type": "xfs", "uuid": "x"}]}')
         found = tree.data(**FS)
         assert found["devices"] == [{"name": "md127", "type": "raid0", "fstype": "xfs", "ids": []}]
-        assert found["array"] == "md127"
-        assert found["array_in_use"] == ["signature xfs"]
+        assert found["below"] == "md127"
+        assert found["below_in_use"] == ["signature xfs"]
 
     def test_a_uuid_in_capitals_and_one_that_is_nowhere(self, tree: Tree) -> None:
         assert tree.data(**{**FS, "uuid": UUID.upper()})["devices"]
         nowhere = tree.data(**{**FS, "uuid": "0" + UUID[1:]})
-        assert (nowhere["devices"], nowhere["array"]) == ([], None)
+        assert (nowhere["devices"], nowhere["below"]) == ([], None)
 
     def test_an_array_whose_content_cannot_be_read(self, tree: Tree) -> None:
         tree.link("/dev/md/cache", "../md127")
         tree.tool("wipefs", rc=1, err="error: I/O error")
-        (use,) = tree.data(**FS)["array_in_use"]
+        (use,) = tree.data(**FS)["below_in_use"]
         assert use.startswith("content that could not be read")
 
 
@@ -123,6 +226,12 @@ class TestDisks:
         found = disks(tree, FS)["nvme0n1"]
         assert found["in_use"] == ["signature ext4", "signature linux_raid_member"]
         assert found["arrays"] == [UUID]
+        assert found["physical_volumes"] == []
+        label = [{"type": "LVM2_member", "uuid": "8f9619-ff8b-865d-01b4-2d00-cf4f-c964ff"}]
+        tree.tool("wipefs", json.dumps({"signatures": label}))
+        found = disks(tree, VOLUME)["nvme0n1"]
+        assert found["physical_volumes"] == [label[0]["uuid"]]
+        assert found["in_use"] == ["signature LVM2_member"]
 
     def test_nobody_is_asked_where_none_is(self, tree: Tree) -> None:
         tree.tool("wipefs", sh="echo asked >&2; exit 9")

@@ -9,14 +9,32 @@ import pytest
 from nodeprep.probe import reader
 from tests.unit.judge.layouts import FOREIGN, OURS
 from tests.unit.judge.test_choice import ansible
-from tests.unit.judge.test_writes import ARRAY, ON_ARRAY, ON_DISK, RUNNING, XFS, disk, look
+from tests.unit.judge.test_claims import CASES, load
+from tests.unit.judge.test_writes import (
+    ARRAY,
+    ASLEEP,
+    LABELLED,
+    ON_ARRAY,
+    ON_DISK,
+    ON_VOLUME,
+    RUNNING,
+    VOLUME,
+    XFS,
+    disk,
+    look,
+    lvm,
+    slow,
+)
 
 Data = dict[str, Any]
 DISKS = [disk(1), disk(2)]
 
 
 def steps(*claims: Data, planned: Any = None, check: bool = False, **found: Any) -> list[Data]:
-    seen: Data = {"disks": DISKS, "arrays": [], "devices": [], **found}
+    seen: Data = {
+        "disks": DISKS, "arrays": [], "volumes": [], "devices": [],
+        "lvm": {"installed": True, "physical": [], "logical": []}, **found,
+    }  # fmt: skip
     seen["disks"] = [one.model_dump(mode="json") for one in seen["disks"]]
     raw = [{**claim, "notify": []} for claim in claims]
     made: list[Data] = ansible().disk_steps(raw, "nvme_cache", seen, planned, check)
@@ -99,6 +117,58 @@ class TestFilesystems:
     def test_in_check_mode_the_array_would_be_there(self) -> None:
         (step,) = steps(ON_ARRAY, check=True)
         assert step["refused"] == ""
+
+
+class TestCachedVolumes:
+    PAIR = [disk(1), slow(2)]
+
+    def test_what_is_planned_is_what_both_decide(self) -> None:
+        found, _ = look(VOLUME, disks=tuple(self.PAIR))
+        (step,) = steps({**VOLUME, "mode": "writethrough"}, disks=self.PAIR)
+        assert (step["action"], step["disks"]) == (
+            "cache", [d.model_dump() for d in found.todo[0].disks],
+        )  # fmt: skip
+        assert [step[k] for k in ("name", "origin_uuid", "cache_uuid", "mode")] == [
+            "cache", VOLUME["origin_uuid"], VOLUME["cache_uuid"], "writethrough",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "path", [c for c in CASES if c.parent.name == "cached_volume"], ids=lambda path: path.stem
+    )
+    def test_what_is_there_is_judged_as_nodeprep_judges_it(self, path: Any) -> None:
+        """Left alone when it passes, started when it is only not active, else refused."""
+        case = load(path)
+        data = (case["reading"] or {}).get("data") or {}
+        if not data.get("physical"):
+            pytest.skip("nothing of it is there")
+        made = steps(case["claim"], lvm=data, disks=[])
+        refused = made[0]["refused"] if made else ""
+        if path.stem == "inactive":
+            assert refused == "LVM knows it, and its two disks were not found"
+        elif path.stem == "none":
+            assert "may be written" in refused
+        else:
+            assert bool(refused) == (case["verdict"] != "pass"), made
+
+    def test_one_that_is_not_active_is_started(self) -> None:
+        unknown: Data = {"installed": False, "physical": [], "logical": []}
+        for known in ({"installed": True, **lvm(**ASLEEP)}, unknown):
+            (step,) = steps(VOLUME, lvm=known, disks=LABELLED)
+            assert (step["action"], len(step["disks"])) == ("activate", 2)
+
+    def test_a_half_is_never_completed(self) -> None:
+        why = refusal({**VOLUME, "wipe": ["S1"]}, disks=[LABELLED[0], *self.PAIR[:1], slow(4)])
+        assert "1 of its 2 disks are here" in why
+
+    def test_its_filesystem_only_on_one_that_is_there_and_empty(self) -> None:
+        there = {"device": "cache-data", "kernel": "dm-2", "in_use": []}
+        (step,) = steps(ON_VOLUME, volumes=[there])
+        assert (step["action"], step["disks"], step["volume"]) == ("format", [], "cache")
+        assert "volume cache is not there" in refusal(ON_VOLUME)
+        assert "carries xfs" in refusal(ON_VOLUME, volumes=[{**there, "in_use": ["xfs"]}])
+        made = {"name": "cache-data", "type": "lvm", "fstype": "xfs", "uuid": XFS}
+        assert steps(ON_VOLUME, volumes=[there], devices=[made]) == []
+        assert "xfs on sdz" in refusal(ON_VOLUME, devices=[{**made, "name": "sdz"}])
 
 
 def test_the_node_looks_at_disks_as_the_reader_does() -> None:
