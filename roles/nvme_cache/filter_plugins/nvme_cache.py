@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import uuid
 from typing import Any
 
 Data = dict[str, Any]
-KEYS = {"path", "use", "disks", "level", "array", "wipe"}
+KEYS = {"path", "use", "disks", "level", "array", "cache", "group", "wipe"}
+CACHE_KEYS = {"use", "disks", "mode"}
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "nodeprep")
 
 # Wanted by the device too: one that comes after the boot gave up on it is mounted all the same.
@@ -36,13 +38,15 @@ JobRunningTimeoutSec={timeout_s}
 def planned(volumes: list[Data], profile: Data, host: str, site: str) -> list[Data]:
     """The volumes with their disks and UUIDs: path, level, array, array_uuid, uuid, disks, wipe.
 
-    UUIDs follow from site, node and place alone, so that they are known before anything is made: an
-    array or a filesystem that somebody made anew has another one.
+    Of one with a cache also group, cache (its disk), mode, origin_uuid and cache_uuid. UUIDs follow
+    from site, node and place alone, so that they are known before anything is made: an array or a
+    filesystem that somebody made anew has another one.
     """
     found = [_planned(volume, profile, f"{site}/{host}") for volume in volumes]
-    names = [volume["array"] for volume in found if volume["array"]]
-    if len(set(names)) < len(names):
-        raise ValueError(f"two volumes have one array: {', '.join(names)}")
+    for what, words in (("array", "array"), ("group", "volume group")):
+        names = [volume[what] for volume in found if volume[what]]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two volumes have one {words}: {', '.join(names)}")
     return found
 
 
@@ -55,7 +59,8 @@ def _planned(volume: Data, profile: Data, owner: str) -> Data:
     level = volume.get("level")
     if level is None and disks["count"] != 1:
         raise ValueError(f"volume {path}: {disks['count']} disks need a level")
-    array = None if level is None else _name(volume.get("array") or path.rsplit("/", 1)[-1])
+    last = path.rsplit("/", 1)[-1]
+    array = None if level is None else _name(volume.get("array") or last)
     return {
         "path": path,
         "level": level,
@@ -64,7 +69,40 @@ def _planned(volume: Data, profile: Data, owner: str) -> Data:
         "uuid": str(uuid.uuid5(NAMESPACE, f"{owner}/filesystem{path}")),
         "disks": disks,
         "wipe": list(volume.get("wipe", [])),
+        **_cached(volume, profile, owner, _name(volume.get("group") or last)),
     }
+
+
+def _cached(volume: Data, profile: Data, owner: str, group: str) -> Data:
+    """What a volume with a cache has beside the others."""
+    if "cache" not in volume:
+        if "group" in volume:
+            raise ValueError(f"volume {volume['path']}: `group` is of one with a `cache`")
+        return {"group": None}
+    cache = volume["cache"]
+    if not isinstance(cache, dict) or set(cache) - CACHE_KEYS or volume.get("level") is not None:
+        said = f"`cache` has {', '.join(sorted(CACHE_KEYS))}, and no `level` beside it"
+        raise ValueError(f"volume {volume['path']}: {said}")
+    mode = cache.get("mode", "writethrough")
+    if mode not in ("writethrough", "writeback"):
+        raise ValueError(f"volume {volume['path']}: mode is writethrough or writeback, not {mode}")
+    disks = _disks({"path": f"{volume['path']} (its cache)", **cache}, profile)
+    if disks["count"] != 1:
+        raise ValueError(f"volume {volume['path']}: its cache is one disk, not {disks['count']}")
+    return {
+        "group": group,
+        "cache": disks,
+        "mode": mode,
+        "origin_uuid": _lvm_uuid(f"{owner}/volume/{group}/origin"),
+        "cache_uuid": _lvm_uuid(f"{owner}/volume/{group}/cache"),
+    }
+
+
+def _lvm_uuid(text: str) -> str:
+    """A UUID as LVM spells it: 32 characters, of which hexadecimal digits are some."""
+    digits = uuid.uuid5(NAMESPACE, text).hex
+    cuts = (0, 6, 10, 14, 18, 22, 26, 32)
+    return "-".join(digits[start:end] for start, end in itertools.pairwise(cuts))
 
 
 def _disks(volume: Data, profile: Data) -> Data:
@@ -103,17 +141,27 @@ def arrays(volumes: list[Data], chunk_kib: int) -> list[Data]:
     ]
 
 
-def filesystems(volumes: list[Data]) -> list[Data]:
-    """Claims on filesystems: on the volume's array, or on its disk."""
+def cached(volumes: list[Data]) -> list[Data]:
+    """Claims on volumes with a cache."""
+    keys = ("cache", "origin_uuid", "cache_uuid", "mode", "wipe")
     return [
-        {
-            "name": one["path"],
-            "uuid": one["uuid"],
-            **({"array": one["array"]} if one["array"]
-               else {"disks": one["disks"], "wipe": one["wipe"]}),
-        }
+        {"name": one["group"], "origin": one["disks"], **{key: one[key] for key in keys}}
         for one in volumes
-    ]  # fmt: skip
+        if one["group"]
+    ]
+
+
+def filesystems(volumes: list[Data]) -> list[Data]:
+    """Claims on filesystems: on the volume's array or its cached volume, or on its disk."""
+    return [{"name": one["path"], "uuid": one["uuid"], **_below(one)} for one in volumes]
+
+
+def _below(one: Data) -> Data:
+    if one["array"]:
+        return {"array": one["array"]}
+    if one["group"]:
+        return {"volume": one["group"]}
+    return {"disks": one["disks"], "wipe": one["wipe"]}
 
 
 def lines(volumes: list[Data]) -> list[Data]:
@@ -144,7 +192,8 @@ def configured(volumes: list[Data]) -> list[Data]:
 
 def uuids(volumes: list[Data]) -> list[str]:
     """Every UUID that udev's rules name."""
-    return [text for one in volumes for text in (one["array_uuid"], one["uuid"]) if text]
+    keys = ("array_uuid", "origin_uuid", "cache_uuid", "uuid")
+    return [one[key] for one in volumes for key in keys if one.get(key)]
 
 
 def unit_files(volumes: list[Data], options: list[str], timeout_s: int) -> list[Data]:
@@ -182,6 +231,10 @@ def mounts(volumes: list[Data]) -> list[Data]:
 
 # The kernel's name of what a UUID is on.
 _BEHIND = "d=$(readlink -e /dev/disk/by-uuid/{uuid}) && d=/sys/class/block/${{d##*/}} && "
+_PHYSICAL = (
+    "d=$(readlink -e /dev/disk/by-id/lvm-pv-uuid-{uuid}) &&"
+    " cat /sys/class/block/${{d##*/}}/queue/scheduler"
+)
 
 
 def settings(volumes: list[Data], scheduler: str, read_ahead_kib: int) -> list[Data]:
@@ -194,15 +247,31 @@ def settings(volumes: list[Data], scheduler: str, read_ahead_kib: int) -> list[D
             "argv": ["sh", "-c", f"{behind}cat $d/queue/read_ahead_kb"],
             "expect": f"^{read_ahead_kib}$",
         })  # fmt: skip
-        if one["disks"].get("transport") == "nvme":
+        if one["group"]:
+            found += _members_scheduler(one, scheduler)
+        elif one["disks"].get("transport") == "nvme":
             each = "$d/slaves/*" if one["array"] else "$d"
             script = f"{behind}for each in {each}; do cat $each/queue/scheduler; done | sort -u"
-            found.append({
-                "name": f"scheduler of {one['path']}",
-                "argv": ["sh", "-c", script],
-                "expect": rf"\A((\S+ )*\[{scheduler}\]( \S+)*|{scheduler})\s*\Z",
-            })  # fmt: skip
+            found.append(_scheduler(one["path"], script, scheduler))
     return found
+
+
+def _members_scheduler(one: Data, scheduler: str) -> list[Data]:
+    """Of the NVMe disks under a cached volume, each by its physical volume."""
+    disks = (("origin", one["disks"]), ("cache", one["cache"]))
+    return [
+        _scheduler(f"{one['path']} ({what})", _PHYSICAL.format(uuid=one[f"{what}_uuid"]), scheduler)
+        for what, rule in disks
+        if rule.get("transport") == "nvme"
+    ]
+
+
+def _scheduler(what: str, script: str, scheduler: str) -> Data:
+    return {
+        "name": f"scheduler of {what}",
+        "argv": ["sh", "-c", script],
+        "expect": rf"\A((\S+ )*\[{scheduler}\]( \S+)*|{scheduler})\s*\Z",
+    }
 
 
 def geometry(volumes: list[Data], chunk_kib: int) -> list[Data]:
@@ -227,7 +296,7 @@ class FilterModule:
 
     def filters(self) -> dict[str, Any]:
         names = (
-            planned, arrays, filesystems, lines, configured, uuids, unit_files, services, mounts,
-            settings, geometry,
+            planned, arrays, cached, filesystems, lines, configured, uuids, unit_files, services,
+            mounts, settings, geometry,
         )  # fmt: skip
         return {f"nvme_cache_{function.__name__}": function for function in names}

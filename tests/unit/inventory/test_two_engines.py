@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from nodeprep import inventory
 from nodeprep.inventory import Site, roles, source
-from nodeprep.model.claim import CLAIM, Claim, File
+from nodeprep.model.claim import CLAIM, CachedVolume, Claim, File
 from nodeprep.model.node import Document
 
 ROOT = Path(__file__).parents[3]
@@ -108,6 +109,23 @@ def test_both_engines_claim_the_same(path: Path, node: str, name: str) -> None:
     assert [c.id for c in ours] == [c.id for c in theirs]
     assert ours == theirs
     assert ours, "a role without claims has nothing to hold"
+
+
+def test_of_a_cached_volume_that_no_site_here_has(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "inventory", tmp_path / "inventory")
+    path = tmp_path / "inventory" / "la.yaml"
+    plain = "          - path: /data/cache\n            use: data\n"
+    text = path.read_text()
+    assert plain in text
+    cached = text.replace("          - path: /cache\n            use: cache\n", "")
+    path.write_text(cached.replace(plain, f"{plain}            cache: {{use: cache}}\n"))
+    test_both_engines_claim_the_same(path, "la-gpu01", "nvme_cache")
+    claims = site(path)[0].documents[0].claims_of("nvme_cache")
+    assert {"nvme_cache/package:lvm2", "nvme_cache/cached_volume:cache"} <= {c.id for c in claims}
+    (rules,) = (c for c in claims if isinstance(c, File) and "udev" in c.name)
+    (volume,) = (c for c in claims if isinstance(c, CachedVolume))
+    for uuid in (volume.origin_uuid, volume.cache_uuid):
+        assert f'KERNEL=="nvme*", ENV{{ID_FS_UUID}}=="{uuid}"' in (rules.content or "")
 
 
 def test_a_difference_would_be_seen() -> None:

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from nodeprep.model.claim import Array, Filesystem
+from nodeprep.model.claim import Array, CachedVolume, Filesystem
 
 ROOT = Path(__file__).parents[3]
 PARTS = [
     {"use": "cache", "transport": "nvme", "count": 4, "size_gb": 3840, "tolerance": 0.07},
     {"use": "data", "transport": "sata", "count": 1, "size_gb": 4000},
+    {"use": "os", "transport": "nvme", "count": 1, "size_gb": 2000},
     {"use": "spare", "count": 1, "size_gb": 1},
     {"use": "spare", "count": 1, "size_gb": 2},
 ]
@@ -41,6 +42,7 @@ def planned(*volumes: dict[str, Any], host: str = "gpu1", site: str = "la") -> A
 
 CACHE = {"path": "/cache", "use": "cache", "level": 0}
 DATA = {"path": "/data/cache", "use": "data", "wipe": ["W1"]}
+CACHED = {**DATA, "cache": {"use": "os"}}
 
 
 def test_what_is_claimed_is_valid_and_hangs_together() -> None:
@@ -80,7 +82,7 @@ def test_a_rule_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("volume", "why"),
     [
-        ({"path": "/x", "use": "os"}, "0 parts of the profile"),
+        ({"path": "/x", "use": "none"}, "0 parts of the profile"),
         ({"path": "/x", "use": "spare"}, "2 parts of the profile"),
         ({"path": "/x", "use": "cache"}, "4 disks need a level"),
         ({"path": "/x"}, "give `use`"),
@@ -90,11 +92,65 @@ def test_a_rule_of_its_own() -> None:
         ({"path": "/", "use": "data"}, "path is one"),
         ({"use": "data"}, "path is one"),
         ({"path": "/x y; rm", "use": "data"}, "path is one"),
+        ({"path": "/x", "use": "data", "group": "g"}, "`group` is of one with a `cache`"),
+        ({**CACHED, "level": 1}, "no `level` beside it"),
+        ({**CACHED, "cache": "os"}, "`cache` has"),
+        ({**CACHED, "cache": {"use": "os", "size": 1}}, "`cache` has"),
+        ({**CACHED, "cache": {}}, "(its cache): give `use`"),
+        ({**CACHED, "cache": {"use": "cache"}}, "its cache is one disk, not 4"),
+        ({**CACHED, "cache": {"use": "os", "mode": "fast"}}, "writethrough or writeback, not fast"),
+        ({**CACHED, "use": "cache"}, "4 disks need a level"),
     ],
 )
 def test_a_volume_that_is_not_clear_is_an_error(volume: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         planned(volume)
+
+
+class TestCachedVolumes:
+    def test_what_is_claimed_is_valid_and_hangs_together(self) -> None:
+        volumes = planned(CACHED)
+        (claim,) = (CachedVolume(role="r", **one) for one in module().cached(volumes))
+        (filesystem,) = (Filesystem(role="r", **one) for one in module().filesystems(volumes))
+        assert (claim.name, claim.mode, claim.wipe) == ("cache", "writethrough", ("W1",))
+        assert (claim.origin.transport, claim.cache.transport) == ("sata", "nvme")
+        assert (filesystem.volume, filesystem.array, filesystem.disks) == ("cache", None, None)
+        named = {claim.origin_uuid, claim.cache_uuid, filesystem.uuid}
+        assert set(module().uuids(volumes)) == named
+        assert module().arrays(volumes, 512) == module().lines(volumes) == []
+        assert module().geometry(volumes, 512) == []
+
+    def test_what_the_inventory_says_of_it(self) -> None:
+        cache = {"disks": {"ids": ["S1"]}, "mode": "writeback"}
+        (one,) = module().cached(planned({**CACHED, "cache": cache, "group": "big-data"}))
+        assert (one["name"], one["mode"]) == ("big_data", "writeback")
+        assert one["cache"] == {"count": 1, "ids": ["S1"]}
+
+    def test_its_uuids_follow_from_site_node_and_group(self) -> None:
+        def pair(**where: str) -> set[str]:
+            (one,) = module().cached(planned(CACHED, **where))
+            return {one["origin_uuid"], one["cache_uuid"]}
+
+        assert len(pair()) == 2
+        assert pair() == pair()
+        assert not pair() & pair(host="gpu2")
+
+    def test_none_of_it_where_no_volume_has_a_cache(self) -> None:
+        assert module().cached(planned(CACHE, DATA)) == []
+
+    def test_two_of_one_group_are_an_error(self) -> None:
+        with pytest.raises(ValueError, match="one volume group"):
+            planned(CACHED, {**CACHED, "path": "/other/cache"})
+
+    def test_schedulers_by_disk_for_a_volume_has_none_of_its_own(self) -> None:
+        volumes = planned(CACHED)
+        read_ahead, scheduler = module().settings(volumes, "none", 4096)
+        assert read_ahead["name"] == "read-ahead of /data/cache"
+        assert scheduler["name"] == "scheduler of /data/cache (cache)"
+        link = f"/dev/disk/by-id/lvm-pv-uuid-{volumes[0]['cache_uuid']}"
+        assert link in scheduler["argv"][-1]
+        assert re.search(scheduler["expect"], "[none] mq-deadline\n")
+        assert not re.search(scheduler["expect"], "none [mq-deadline]\n")
 
 
 def test_two_volumes_of_one_array_are_an_error() -> None:
