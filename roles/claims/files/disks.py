@@ -217,7 +217,7 @@ def report(name: str, part: str, fields: str, *more: str) -> List[Data]:
 def lvm() -> Data:
     """Every physical and logical volume, in the words of nodeprep's reader."""
     try:
-        physical = report("pvs", "pv", PVS)
+        physical = report("pvs", "pv", PVS, "--all")  # copies of a disk, too
     except Missing:
         return {"installed": False, "physical": [], "logical": []}
     return {
@@ -230,6 +230,7 @@ def lvm() -> Data:
                 "missing": bool(row["pv_missing"]),
             }
             for row in physical
+            if row["pv_uuid"]
         ],
         "logical": [_logical(row) for row in report("lvs", "lv", LVS, "--all")],
     }

@@ -137,6 +137,9 @@ def _volume_differs(claim: Data, lvm: Data) -> str:
     name = claim["name"]
     by_uuid = {what: next((one for one in lvm["physical"] if _same(one["uuid"], claim[what])), {})
                for what in ("origin_uuid", "cache_uuid")}  # fmt: skip
+    ours = [one["uuid"] for one in lvm["physical"] if _is_of(claim, one["uuid"])]
+    if len(ours) > len(set(ours)):
+        return "a disk of it is there twice, one of them a copy"
     absent = [what[:-5] for what, one in by_uuid.items() if not one or one["missing"]]
     strays = [one["device"] for one in by_uuid.values() if one and one["group"] != name]
     if absent or strays:

@@ -79,7 +79,11 @@ def _physical(claim: CachedVolume, data: CachedVolumeData) -> list[str]:
     problems = []
     for what, uuid in (("origin", claim.origin_uuid), ("cache", claim.cache_uuid)):
         one = _of(uuid, data)
-        if one is None or one.missing:
+        same = [other.device or "" for other in data.physical if same_uuid(other.uuid, uuid)]
+        if len(same) > 1:
+            names = text.listed(sorted(same))
+            problems.append(f"{names} are one {what} disk to LVM: which is used is left to chance")
+        elif one is None or one.missing:
             problems.append(f"its {what} disk is missing (physical volume {uuid})")
         elif one.group != claim.name:
             group = f"volume group {one.group}" if one.group else "no volume group"

@@ -771,13 +771,13 @@ def lvm(node: Node) -> Data:
     Not `--readonly`, which does not ask the kernel what is active.
     """
     try:
-        physical = _lvm_report(node, "pvs", "pv", _PVS)
+        physical = _lvm_report(node, "pvs", "pv", _PVS, "--all")  # copies of a disk, too
     except Missing:
         return {"installed": False, "physical": [], "logical": []}
     logical = _lvm_report(node, "lvs", "lv", _LVS, "--all")
     return {
         "installed": True,
-        "physical": [_physical_volume(row) for row in physical],
+        "physical": [_physical_volume(row) for row in physical if row["pv_uuid"]],
         "logical": [_logical_volume(row) for row in logical],
     }
 

@@ -151,6 +151,12 @@ class TestCachedVolumes:
         (other,) = tree.data(**{**VOLUME, "name": "other"})["logical"]
         assert other["devices"] == ["/dev/sdb", "/dev/sdc"]
 
+    def test_what_is_no_physical_volume_is_left_out(self, tree: Tree) -> None:
+        tree.tool(
+            "pvs", PVS.format(lost=HERE).replace("7f9619-ff8b-865d-01b4-2d00-cf4f-c964ff", "")
+        )
+        assert len(tree.data(**VOLUME)["physical"]) == 1
+
     def test_a_disk_that_is_missing(self, tree: Tree) -> None:
         tree.tool("pvs", PVS.format(lost=LOST))
         assert tree.data(**VOLUME)["physical"][1] == {
