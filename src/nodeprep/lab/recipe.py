@@ -80,6 +80,7 @@ REPOSITORY_PACKAGES = (
     "rdma-core",
     "rsync",
     "smartmontools",
+    "thin-provisioning-tools",
     "tzdata",
     "ucx-utils",
     "unattended-upgrades",
