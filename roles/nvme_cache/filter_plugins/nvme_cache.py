@@ -225,8 +225,14 @@ def services(volumes: list[Data]) -> list[Data]:
 
 
 def mounts(volumes: list[Data]) -> list[Data]:
-    """Claims on what is mounted."""
-    return [{"name": one["path"], "device": f"UUID={one['uuid']}"} for one in volumes]
+    """Claims on what is mounted. Of LVM the mount table has the name, whatever it was mounted by."""
+    return [
+        {
+            "name": one["path"],
+            "device": f"/dev/mapper/{one['group']}-data" if one["group"] else f"UUID={one['uuid']}",
+        }
+        for one in volumes
+    ]
 
 
 # The kernel's name of what a UUID is on.

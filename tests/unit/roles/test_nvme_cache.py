@@ -119,6 +119,9 @@ class TestCachedVolumes:
         assert set(module().uuids(volumes)) == named
         assert module().arrays(volumes, 512) == module().lines(volumes) == []
         assert module().geometry(volumes, 512) == []
+        # The kernel's mount table never shows LVM's volumes by another name.
+        (mount,) = module().mounts(volumes)
+        assert mount["device"] == "/dev/mapper/cache-data"
 
     def test_what_the_inventory_says_of_it(self) -> None:
         cache = {"disks": {"ids": ["S1"]}, "mode": "writeback"}
