@@ -225,7 +225,7 @@ def services(volumes: list[Data]) -> list[Data]:
 
 
 def mounts(volumes: list[Data]) -> list[Data]:
-    """Claims on what is mounted. Of LVM the mount table has the name, whatever it was mounted by."""
+    """Claims on what is mounted. The mount table has LVM's own name of a volume, never another."""
     return [
         {
             "name": one["path"],
