@@ -54,7 +54,8 @@ exit "$(cat "{folder}/end.$node" 2>/dev/null || echo 0)"
 """
 _FOLDER = """\
 mkdir -m 700 {folder} || exit 3
-trap 'kill $job 2>/dev/null; wait $job; rm -rf {folder}; exit 143' HUP INT TERM
+# Without the folder the agents end, and mpirun waits for them.
+trap 'kill $job 2>/dev/null; rm -rf {folder}; wait $job; exit 143' HUP INT TERM
 trap 'rm -rf {folder}' EXIT
 cat > {folder}/agent <<'EOF'
 {agent}EOF

@@ -162,3 +162,25 @@ def test_a_group_that_breaks_ends_nothing() -> None:
     (*_, last) = [e.data["group"] for e in events if "group" in e.data]
     assert last["busbw"] is None
     assert "not a node" in last["trouble"]["why"]
+
+
+@pytest.mark.parametrize(("silent", "busbw"), [(1, 1.1), (2, None)])
+def test_a_collective_that_came_to_nothing_is_tried_once_more(
+    silent: int, busbw: float | None
+) -> None:
+    runs: list[str] = []
+
+    class Once(Reduced):
+        def run(self, command: str, *, sudo: bool, timeout_s: float) -> Answer:
+            if "--host" in command:
+                runs.append(command)
+                self.says = Answer("" if len(runs) <= silent else table(2, 1.1))
+            return super().run(command, sudo=sudo, timeout_s=timeout_s)
+
+    names = ["gpu1", "gpu2"]
+    wanted = {"names": names, "new": names, "least": 1.0}
+    job = {"members": [of(name, gpus=2) for name in names], "collective": wanted}
+    events = told(job, [Once(name) for name in names])
+    found = [e.data["group"]["busbw"] for e in events if "group" in e.data]
+    assert found[0] == busbw
+    assert len(runs) >= 2
