@@ -65,7 +65,8 @@ def volume(site: Site) -> list[str]:
     """Type and mode of /dev/cache/data, and the serials under it."""
     told = site.rack.run("gpu1", "lvs", "--noheadings", "-o", "segtype,cache_mode", "cache/data")
     disks = site.rack.run("gpu1", "pvs", "--noheadings", "-o", "pv_name", "-S", "vg_name=cache")
-    return told.split() + site.rack.run("gpu1", "lsblk", "-dno", "SERIAL", *disks.split()).split()
+    serials = site.rack.run("gpu1", "lsblk", "-dno", "SERIAL", *disks.split()).split()
+    return told.split() + sorted(serials)  # the kernel's names move between boots
 
 
 def test_it_is_made_of_the_two_disks_and_mounted(cached: Site, foreign: dict[int, str]) -> None:
