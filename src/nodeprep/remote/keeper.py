@@ -36,7 +36,6 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-import gevent
 from gevent import os as gevent_os
 from gevent.lock import RLock
 from gevent.server import StreamServer
@@ -51,7 +50,6 @@ class Keeper:
     def __init__(self, nodes: Mapping[str, Remote]) -> None:
         self._nodes = nodes
         self._locks = {name: RLock() for name in nodes}
-        self._open: set[str] = set()
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -65,7 +63,9 @@ class Keeper:
 
     def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         name = request["node"]
-        node = self._connected(name)
+        node = self._nodes[name]
+        with self._locks[name]:
+            node.connect()  # of one that is connected it asks nothing
         if "command" not in request:
             return {"result": None}
         try:
@@ -77,25 +77,14 @@ class Keeper:
             )
         except Unreachable:
             # Not run again from here: it may have done its work before the connection broke.
-            self._drop(name)
+            with self._locks[name]:
+                node.close()
             raise
         return {"result": dataclasses.asdict(result)}
 
-    def _connected(self, name: str) -> Remote:
-        with self._locks[name]:
-            if name not in self._open:
-                self._nodes[name].connect()
-                self._open.add(name)
-        return self._nodes[name]
-
-    def _drop(self, name: str) -> None:
-        with self._locks[name]:
-            self._open.discard(name)
-            self._nodes[name].close()
-
     def close(self) -> None:
-        for name in list(self._open):
-            self._drop(name)
+        for node in self._nodes.values():
+            node.close()
 
 
 def _serve(keeper: Keeper, client: socket.socket) -> None:
@@ -122,7 +111,7 @@ def main() -> int:
     server.start()
     print("ready", file=out, flush=True)
     while gevent_os.tp_read(sys.stdin.fileno(), 1):  # at its end the parent is done, or dead
-        gevent.sleep(0)
+        pass
     server.stop(timeout=0)
     keeper.close()
     return 0
