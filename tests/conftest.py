@@ -47,6 +47,11 @@ class Rack:
             assert done.returncode == 0, f"{node}: {argv}: {done.stdout}{done.stderr}"
         return done.stdout
 
+    def logins(self, node: str) -> int:
+        """How often the node's sshd let somebody in."""
+        count = "journalctl -u ssh -o cat --no-pager | grep -c '^Accepted ' || :"
+        return int(self.run(node, "sh", "-c", count))
+
     def execute(self, node: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return racks.execute(self.name, node, argv)
 

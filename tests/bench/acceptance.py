@@ -19,6 +19,7 @@ from nodeprep import pipeline
 from nodeprep.lab import rack as racks
 from nodeprep.model.event import Event, What
 from nodeprep.pipeline import Options
+from tests.conftest import Rack
 
 # Seconds of each call, as the tools take them on four A100s.
 TAKES = {"all_reduce_perf": 20, "nvbandwidth": 20, "dcgmi": 60}
@@ -30,7 +31,6 @@ board = json.load(open(path))
 board["tools"] = {name: {"mode": "takes", "seconds": s} for name, s in takes.items()}
 json.dump(board, open(path, "w"))
 """
-_LOGINS = "journalctl -u ssh --no-pager -o cat | grep -c '^Accepted ' || :"
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,15 @@ def accept(inventory: Path, lab: str, limit: str | None) -> Cost:
         elif event.what is What.DONE and event.node and event.node not in ended:
             ended[event.node] = time.monotonic()
 
+    rack = Rack(lab)
     names = [one.name for one in racks.status(lab).nodes if limit in (None, one.name)]
-    before = {name: _logins(lab, name) for name in names}
+    before = {name: rack.logins(name) for name in names}
     started = time.monotonic()
     result = pipeline.accept(Options(inventory=inventory, limit=limit), feed)
     wall = time.monotonic() - started
     own = max(ended[name] for name in names) - began[0]
-    logins = max(_logins(lab, name) - before[name] for name in names)
+    logins = max(rack.logins(name) - before[name] for name in names)
     return Cost(len(names), own, wall, logins, result.exit_code == 0)
-
-
-def _logins(lab: str, node: str) -> int:
-    return int(racks.execute(lab, node, ["sh", "-c", _LOGINS]).stdout)
 
 
 def take_their_time(lab: str, takes: dict[str, int]) -> None:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from tests.conftest import standing
 from tests.unit.accept import nodes
-from tests.unit.accept.fault_table import OUTSIDE
+from tests.unit.accept.fault_table import outside
 
 from nodeprep import workers
 from nodeprep.accept.between.figures import ClockFigures, GroupFigures, PairFigures
@@ -113,7 +113,7 @@ def worked(
 
 def in_its_words(fault: str, verdict: Verdict) -> None:
     """As docs/faults.md has them."""
-    (one,) = (one for one in OUTSIDE if one.fault == fault)
+    one = outside(fault)
     assert verdict.claim == f"network/proof:{one.proof}"
     assert one.verdict in verdict.reason
     assert one.action in verdict.action

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.unit.accept.fault_table import OUTSIDE, Outside
+from tests.unit.accept.fault_table import outside
 
 from nodeprep.model.claim import File
 from nodeprep.model.event import Event, What
@@ -210,10 +210,6 @@ def test_an_expired_password_is_told_as_one(site: Site, rack: Rack) -> None:
     rack.run(NODE, "chage", "-d", "0", "root")
     error = site.error(NODE)
     assert "expired" in error["message"]
-
-
-def outside(fault: str) -> Outside:
-    return next(one for one in OUTSIDE if one.fault == fault)
 
 
 def in_its_words(fault: str, error: dict[str, Any]) -> None:

@@ -240,3 +240,7 @@ OUTSIDE = (
     Outside("noisy_output", VERBS, "none: answers are framed, and the noise is left out",
             "none", CONTACT),
 )  # fmt: skip
+
+
+def outside(fault: str) -> Outside:
+    return next(one for one in OUTSIDE if one.fault == fault)

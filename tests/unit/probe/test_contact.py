@@ -28,7 +28,7 @@ from nodeprep.errors import (
 from nodeprep.probe import contact, contact_shell
 from nodeprep.probe.worker import address
 from nodeprep.remote import Result
-from tests.unit.accept.fault_table import OUTSIDE
+from tests.unit.accept.fault_table import outside
 
 DOOR = "/etc/ssh/sshd_config.d/00-nodeprep.conf"
 CLOSED = "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
@@ -345,8 +345,7 @@ def test_a_lock_that_is_never_let_go_is_an_error(
     error = refused(make, Pretended(has=set(), locks=["apt, pid 7"] * 9))
     assert "held" in error.message
     assert "apt, pid 7" in error.message
-    (told,) = (one for one in OUTSIDE if one.fault == "apt_lock_held")
-    assert told.action == error.hint
+    assert outside("apt_lock_held").action == error.hint
 
 
 def test_password_login_stays_while_the_key_is_refused(make: Contact) -> None:
