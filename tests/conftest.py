@@ -74,8 +74,16 @@ class Rack:
 
 
 @contextmanager
-def standing(name: str, *, gpus: int, nas: int, tier: Tier = "fast") -> Iterator[Rack]:
-    """A lab of its own while the block lasts; where none can start, the tests say so."""
+def standing(
+    name: str, *, gpus: int, nas: int, tier: Tier = "fast", instead: str = ""
+) -> Iterator[Rack]:
+    """A lab of its own while the block lasts; where none can start, the tests say so.
+
+    instead  an environment variable that may name a lab that is up: it is used and left up
+    """
+    if running := os.environ.get(instead):
+        yield Rack(running)
+        return
     try:
         racks.down(name)  # of a session that was killed
         racks.up(name, gpus=gpus, nas=nas, tier=tier)
@@ -91,11 +99,7 @@ def standing(name: str, *, gpus: int, nas: int, tier: Tier = "fast") -> Iterator
 
 @pytest.fixture(scope="session")
 def rack() -> Iterator[Rack]:
-    running = os.environ.get("NODEPREP_TEST_LAB")
-    if running:
-        yield Rack(running)
-        return
-    with standing(TEST_LAB, gpus=3, nas=1) as found:
+    with standing(TEST_LAB, gpus=3, nas=1, instead="NODEPREP_TEST_LAB") as found:
         yield found
 
 

@@ -7,7 +7,6 @@ is emulated, so a step that takes a second on a real node takes ten here.
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Iterator
 
@@ -26,11 +25,7 @@ _REBOOT_TIMEOUT_S = 600
 
 @pytest.fixture(scope="session")
 def vms() -> Iterator[Rack]:
-    running = os.environ.get("NODEPREP_TEST_VM_LAB")
-    if running:
-        yield Rack(running)
-        return
-    with standing(VM_LAB, gpus=1, nas=1, tier="vm") as found:
+    with standing(VM_LAB, gpus=1, nas=1, tier="vm", instead="NODEPREP_TEST_VM_LAB") as found:
         yield found
 
 

@@ -5,7 +5,6 @@ The tests are one story, in order; the last takes the cache's disk out of the ma
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,11 +25,7 @@ CACHED = (
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Rack]:
-    running = os.environ.get("NODEPREP_TEST_LVM_LAB")
-    if running:
-        yield Rack(running)
-        return
-    with standing(LAB, gpus=1, nas=1, tier="vm") as found:
+    with standing(LAB, gpus=1, nas=1, tier="vm", instead="NODEPREP_TEST_LVM_LAB") as found:
         yield found
 
 
