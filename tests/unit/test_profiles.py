@@ -78,6 +78,7 @@ def test_derived_figures_of_the_mesh_are_marked_provisional() -> None:
         "nvbandwidth.p2p_read",
         "gpu.pcie_replays",
         "gpu.gemm_fp16",
+        "gpu.gemm_tf32",
         "gpu.gemm_spread",
         "gpu.memory_bandwidth",
         "gpu.memory_spread",

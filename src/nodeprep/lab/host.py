@@ -18,6 +18,7 @@ COMMANDS = {
     "apt-get": "apt",
     "apt-ftparchive": "apt-utils",
     "dpkg-deb": "dpkg",
+    "cc": "gcc",
     "gpg": "gpg",
     "gpgconf": "gpgconf",
     "gpg-agent": "gpg-agent",
@@ -44,6 +45,8 @@ def missing_packages(tier: names.Tier = "fast") -> tuple[str, ...]:
     """Debian or Ubuntu packages to install before a lab of this tier can run here."""
     commands = COMMANDS | (VM_COMMANDS if tier == "vm" else {})
     found = {package for tool, package in commands.items() if shutil.which(tool) is None}
+    if not Path("/usr/include/stdio.h").is_file():
+        found.add("libc6-dev")
     if not Path(recipe.KEYRING).is_file():
         found.add("debian-archive-keyring")
     return tuple(sorted(found))

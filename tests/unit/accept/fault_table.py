@@ -128,6 +128,7 @@ CASES = (
     # Their settings, and who uses them
     Case("gpu_computes_slowly", {"gpu.gemm_fp16": "at GPU1"}, "tell the GPU from its slot",
          level="stress"),
+    Case("gpu_computes_wrongly", {"gpu.gemm_results": "1 of 6 on GPU1"}, "RMA", level="stress"),
     Case("gpu_memory_slow", {"gpu.memory_bandwidth": "at GPU1"}, "tell the GPU from its slot",
          level="stress"),
     Case("mig_enabled", {"nvidia_driver/gpu:mig_mode": "on"}, "provision mends it"),

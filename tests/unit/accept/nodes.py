@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +20,7 @@ from nodeprep.accept.proof import PATH
 from nodeprep.accept.run import accept
 from nodeprep.accept.session import NodeSession
 from nodeprep.lab.sim import board as boards
+from nodeprep.lab.sim import native
 from nodeprep.model.claim import Claim
 from nodeprep.model.event import Event, What
 from nodeprep.model.hardware import Cpu, Disk, Gpu, Hardware
@@ -116,11 +120,29 @@ def break_board(node: FakeNode, change: Callable[[dict[str, Any]], object]) -> N
 
 def _simulated(folder: Path, command: str) -> Answer:
     line = command.replace(f"PATH={PATH}", f"PATH={folder / 'bin'}:{os.environ['PATH']}")
-    env = {"PATH": os.environ["PATH"], "NODEPREP_SIM_BOARD": str(folder / "board.json")}
+    env = {"PATH": os.environ["PATH"], **stand_ins(folder)}
     done = subprocess.run(
         line, shell=True, env=env, capture_output=True, text=True, timeout=30, check=False
     )
     return Answer(done.stdout, done.returncode, done.stderr)
+
+
+def stand_ins(folder: Path) -> dict[str, str]:
+    """What they need of the environment to be those of the board in `folder`."""
+    return {
+        "NODEPREP_SIM_BOARD": str(folder / "board.json"),
+        "NODEPREP_SIM_ENTRY": str(SIM),
+        "LD_LIBRARY_PATH": _libraries(),
+    }
+
+
+@functools.cache
+def _libraries() -> str:
+    """A folder with the stand-ins of CUDA's, for this process's life."""
+    folder = tempfile.TemporaryDirectory(prefix="nodeprep-native-")
+    atexit.register(folder.cleanup)
+    native.build(Path(folder.name))
+    return folder.name
 
 
 def profile(name: str = MESH) -> Profile:

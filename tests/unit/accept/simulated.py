@@ -41,6 +41,7 @@ from tests.unit.accept.nodes import (
     accepted,
     document,
     job,
+    stand_ins,
 )
 from tests.unit.accept.test_role_proofs import CLAIMS, GOOD
 
@@ -92,7 +93,7 @@ class Server(FakeNode):
 
     def _shell(self, command: str) -> Answer:
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
-        env = {"PATH": path, "NODEPREP_SIM_BOARD": str(self.folder / "board.json")}
+        env = {"PATH": path, **stand_ins(self.folder)}
         line = command.replace(f"PATH={PATH}", f"PATH={path}")
         done = subprocess.run(
             line, shell=True, env=env, capture_output=True, text=True, timeout=30, check=False

@@ -176,26 +176,68 @@ class TestCompute:
     ) -> None:
         rack.broken(lambda board: board["gpus"][2].update(compute_factor=0.89, memory_factor=0.93))
         found = red(prove(rack, "gpu_tools"))
-        assert found.keys() == {"gpu.gemm_fp16", "gpu.memory_bandwidth"}
-        assert "gpu.gemm_spread is" in found["gpu.gemm_fp16"].reason
-        assert "GPU2" in found["gpu.gemm_fp16"].reason
+        assert found.keys() == {"gpu.gemm_fp16", "gpu.gemm_tf32", "gpu.memory_bandwidth"}
+        for name in ("gpu.gemm_fp16", "gpu.gemm_tf32"):
+            assert "gpu.gemm_spread is" in found[name].reason
+            assert "GPU2" in found[name].reason
         assert "gpu.memory_spread is" in found["gpu.memory_bandwidth"].reason
 
     def test_all_slow_alike_fail_by_the_gate(self, rack: Rack) -> None:
         slow = {"compute_factor": 0.8, "memory_factor": 0.8}
         rack.broken(lambda board: [one.update(slow) for one in board["gpus"]])
         found = red(prove(rack, "gpu_tools"))
-        assert found.keys() == {"gpu.gemm_fp16", "gpu.memory_bandwidth"}
+        assert found.keys() == {"gpu.gemm_fp16", "gpu.gemm_tf32", "gpu.memory_bandwidth"}
+        assert "gpu.gemm_tf32 is 100" in found["gpu.gemm_tf32"].reason
         assert "gpu.gemm_fp16 is 200" in found["gpu.gemm_fp16"].reason
         assert "RMA" in found["gpu.memory_bandwidth"].action
 
     def test_a_gpu_that_says_nothing_has_not_passed(self, rack: Rack) -> None:
         rack.says("dcgmproftester12", "TensorEngineActive: x (250000 gflops)\n")
         rack.says("device_local_copy", "Running device_local_copy.\n x (GB/s)\n 0\n 0 700.1\n")
+        rack.says("cublasGemmEx", "gpu 2 TFLOPS 128.00 result 0badcafe\n")
         found = prove(rack, "gpu_tools")
-        for name in ("gpu.gemm_fp16", "gpu.memory_bandwidth"):
+        names = ("gpu.gemm_fp16", "gpu.gemm_tf32", "gpu.gemm_results", "gpu.memory_bandwidth")
+        for name in names:
             assert found.proof(name).verdict is Outcome.UNKNOWN
             assert "1 of 4 GPUs" in found.proof(name).reason
+
+    def test_a_gpu_that_computes_wrongly_is_named_with_how_often(self, rack: Rack) -> None:
+        rack.broken(lambda board: board["gpus"][2].update(computes_wrongly=True))
+        found = red(prove(rack, "gpu_tools"))
+        assert found.keys() == {"gpu.gemm_results"}
+        assert found["gpu.gemm_results"].verdict is Outcome.FAIL
+        assert found["gpu.gemm_results"].read == "23 of 24 rounds agree"
+        assert "1 of 6 on GPU2" in found["gpu.gemm_results"].reason
+
+    @pytest.mark.parametrize(
+        ("results", "verdict", "words"),
+        [
+            ("aaaa", Outcome.PASS, ""),
+            ("aaab", Outcome.FAIL, "1 of 1 on GPU3"),
+            ("aabb", Outcome.FAIL, "any may be right"),
+            ("abcd", Outcome.FAIL, "any may be right"),
+        ],
+    )
+    def test_results_are_compared_between_gpus(
+        self, rack: Rack, results: str, verdict: Outcome, words: str
+    ) -> None:
+        lines = (f"gpu {n} TFLOPS 128.0 result {one * 8}" for n, one in enumerate(results))
+        rack.says("cublasGemmEx", "\n".join(lines))
+        found = prove(rack, "gpu_tools").proof("gpu.gemm_results")
+        assert found.verdict is verdict
+        assert words in found.reason
+
+    def test_what_cuda_refuses_is_told_with_the_gpu(self, rack: Rack) -> None:
+        rack.broken(lambda board: board["gpus"].pop())
+        found = prove(rack, "gpu_tools").proof("gpu.gemm_tf32")
+        assert found.verdict is Outcome.UNKNOWN
+        assert "GPU3: cudaSetDevice: invalid device ordinal" in found.reason
+
+    def test_one_run_serves_both_and_burnin_lasts_longer(self, rack: Rack) -> None:
+        prove(rack, "gpu_tools")
+        prove(rack, "gpu_tools", level="burnin")
+        stress, burnin = (command.split()[-1] for command in ran(rack, "cublasGemmEx"))
+        assert int(burnin) > 15 * int(stress) > 1000
 
     def test_a_release_without_the_test_is_unknown(self, rack: Rack) -> None:
         rack.tool("nvbandwidth", 'echo "ERROR: Testcase $2 not found!" >&2; exit 1')

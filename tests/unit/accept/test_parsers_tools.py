@@ -15,6 +15,7 @@ from nodeprep.accept.parsers.dcgm import parse_dcgm, plugin
 from nodeprep.accept.parsers.dcgmproftester import parse_gemm
 from nodeprep.accept.parsers.ethtool import parse_module, parse_settings, parse_statistics, worst
 from nodeprep.accept.parsers.gdrcopy import parse_gdrcopy_copybw
+from nodeprep.accept.parsers.matrix_load import parse_rounds
 from nodeprep.accept.parsers.nccl_tests import parse_nccl_test
 from nodeprep.accept.parsers.nvbandwidth import parse_nvbandwidth
 from nodeprep.accept.parsers.text import ParseError
@@ -317,6 +318,30 @@ class TestModule:
     def test_whatever_is_printed_does_no_harm(self, text: str) -> None:
         with contextlib.suppress(ParseError):
             parse_module(text)
+
+
+class TestRounds:
+    def test_each_gpu_in_the_order_of_time(self) -> None:
+        text = (
+            "gpu 1 TFLOPS 128.31 result 5b8c01f2\ngpu 0 TFLOPS 7.00 result 00000000\n"
+            "gpu 1 TFLOPS 127.00 result 5b8c01f3\n"
+        )
+        assert parse_rounds(text) == {
+            1: ((128.31, "5b8c01f2"), (127.0, "5b8c01f3")),
+            0: ((7.0, "00000000"),),
+        }
+
+    @pytest.mark.parametrize(
+        "text", ["", "gpu 0 TFLOPS nan result 5b8c01f2", "gpu 0 TFLOPS 12.1 result 5b8c"]
+    )
+    def test_no_round_is_no_result(self, text: str) -> None:
+        with pytest.raises(ParseError, match="no rounds"):
+            parse_rounds(text)
+
+    @given(st.text())
+    def test_whatever_is_printed_does_no_harm(self, text: str) -> None:
+        with contextlib.suppress(ParseError):
+            parse_rounds(text)
 
 
 class TestGemm:

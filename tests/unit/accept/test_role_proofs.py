@@ -223,7 +223,7 @@ LATER = {
     "nfs_client": {"nfs.read_throughput"},
     "gpu_tools": {
         "nvbandwidth.p2p_write", "nvbandwidth.p2p_bidirectional", "gpu.after_load",
-        "gpu.gemm_fp16", "gpu.memory_bandwidth",
+        "gpu.gemm_fp16", "gpu.gemm_tf32", "gpu.gemm_results", "gpu.memory_bandwidth",
     },
 }  # fmt: skip
 # Asked only of a node whose site chose them; their own tests choose them, with such tools too.

@@ -1,9 +1,11 @@
-"""`nvcc --version`."""
+"""`nvcc --version`, and what the stand-ins of CUDA's libraries ask of the board."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import board as boards
+from . import driver, physics
 from .result import Result, lines
 
 if TYPE_CHECKING:
@@ -24,3 +26,15 @@ def nvcc(args: list[str], _: Board) -> Result:
         return Result(1, err="nvcc fatal   : No input files specified; use option --help for more "
                              "information\n")  # fmt: skip
     return Result(1, err="nvcc fatal   : this is the lab's stand-in, which compiles nothing\n")
+
+
+def cublas(_: list[str], board: Board) -> Result:
+    """For `native/cudart.c`: TFLOPS of each GPU in TF32, and whether its products are wrong."""
+    problem = driver.cuda_problem(board)
+    if problem:
+        return Result(out="problem %s\n" % problem)
+    physics.put_under_load(board)
+    return Result(out=lines([
+        "gpu %.3f %d" % (physics.gemm_tf32(board, gpu), bool(gpu.get("computes_wrongly")))
+        for gpu in boards.usable(board)
+    ]))  # fmt: skip

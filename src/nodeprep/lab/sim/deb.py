@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from . import dkms
+from . import dkms, native
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,7 @@ class Deb:
     tools: tuple[str, ...] = ()  # absolute paths
     files: dict[str, str] = field(default_factory=dict)  # absolute path -> text
     binaries: dict[str, bytes] = field(default_factory=dict)
+    libraries: tuple[str, ...] = ()  # absolute paths of what `native` compiles
     links: dict[str, str] = field(default_factory=dict)  # absolute path -> target
     part: str = ""
     postinst_first: str = ""  # before the part is recorded; may refuse
@@ -59,6 +60,8 @@ def build(deb: Deb, scratch: Path, out_dir: Path) -> Path:
         _write(root, path, text.encode())
     for path, data in deb.binaries.items():
         _write(root, path, data)
+    for path in deb.libraries:
+        _write(root, path, native.library(path.rpartition("/")[2]))
     for path, points_to in [*deb.links.items(), *((tool, _RUN) for tool in deb.tools)]:
         place = root / path.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -212,6 +212,10 @@ def _compute_slow(board: Board, gpu: Any = 1, factor: Any = 0.7) -> None:
     the_gpu(board, gpu)["compute_factor"] = float(factor)
 
 
+def _computes_wrongly(board: Board, gpu: Any = 1) -> None:
+    the_gpu(board, gpu)["computes_wrongly"] = True
+
+
 def _memory_slow(board: Board, gpu: Any = 1, factor: Any = 0.7) -> None:
     the_gpu(board, gpu)["memory_factor"] = float(factor)
 
@@ -254,6 +258,8 @@ FAULTS = (
           _clocks_locked),
     Fault("gpu_computes_slowly", "a GPU multiplies slower, at full clocks (gpu, factor)",
           _compute_slow),
+    Fault("gpu_computes_wrongly", "a GPU computes wrongly now and then; nothing else tells (gpu)",
+          _computes_wrongly),
     Fault("gpu_memory_slow", "a GPU's memory is slow (gpu, factor)", _memory_slow),
     Fault("mig_enabled", "a GPU is in MIG mode (gpu, or all)", _mig),
     Fault("persistence_off", "persistence mode is off (gpu, or all)", _persistence_off),

@@ -46,6 +46,8 @@ PACKAGED = {
     "gdrcopy_copybw": "gdrcopy.copybw",
     "nvidia-ctk": "container_toolkit.ctk",
 }
+# No commands: libraries of packages ask these.
+LIBRARIES = {"cublas": "cuda.cublas"}
 # These fork, wait for signals and write the state themselves.
 DAEMONS = {
     "nvidia-persistenced": "daemons.persistenced",
@@ -68,7 +70,7 @@ def main(argv: list[str]) -> int:
     if name in DAEMONS:
         spoilt = _misbehave(boards.load()["tools"].get(name, {}))
         return _show(spoilt) if spoilt else int(_function(DAEMONS[name])(args))
-    if name not in HARDWARE and name not in PACKAGED:
+    if name not in {**HARDWARE, **PACKAGED, **LIBRARIES}:
         sys.stderr.write("nodeprep-sim: no tool is called %r\n" % name)
         return 127
     return _show(answer(name, args))
@@ -77,7 +79,7 @@ def main(argv: list[str]) -> int:
 def answer(name: str, args: list[str]) -> Result:
     """What the tool `name` answers on this board; settings that it changes are kept."""
     os.environ["NODEPREP_SIM_TOOL"] = name
-    tool: Tool = _function(HARDWARE.get(name) or PACKAGED[name])
+    tool: Tool = _function({**HARDWARE, **PACKAGED, **LIBRARIES}[name])
     before = boards.load()
     behaviour = before["tools"].get(name, {})
     spoilt = _misbehave(behaviour)

@@ -1,4 +1,4 @@
-"""Builds what the lab serves as NVIDIA's: .deb files (needs dpkg-deb), and one source archive."""
+"""Builds what the lab serves as NVIDIA's: .deb files (by dpkg-deb and cc), and a source archive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def build(out_dir: Path, public_key: Path | None = None) -> None:
     """Writes all of them into `out_dir`. `public_key`: what cuda-keyring carries, as apt reads it.
 
     The bytes depend on this code, the key and SOURCE_DATE_EPOCH alone. Raises
-    CalledProcessError or FileNotFoundError when dpkg-deb fails or is missing.
+    CalledProcessError or FileNotFoundError when dpkg-deb or cc fails or is missing.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     key = public_key.read_bytes() if public_key else b""

@@ -9,6 +9,7 @@ UPSTREAM = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/
 KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
 _PIN = "Package: *\nPin: release l=NVIDIA CUDA\nPin-Priority: 600\n"
 _CUDA = "/usr/local/cuda-12.1"
+_LIB = f"{_CUDA}/targets/x86_64-linux/lib"
 _VERSION_JSON = """\
 {
    "cuda" : {
@@ -98,7 +99,7 @@ def cuda() -> list[Deb]:
                                                          "lib\n"}),
         Deb("cuda-cudart-12-1", "12.1.105-1", "CUDA Runtime native Libraries",
             depends=config, part="cuda",
-            files={f"{_CUDA}/targets/x86_64-linux/lib/README": "simulated\n"},
+            libraries=(f"{_LIB}/libcudart.so.12",),
             links={f"{_CUDA}/lib64": "targets/x86_64-linux/lib",
                    f"{_CUDA}/include": "targets/x86_64-linux/include"}),
         Deb("cuda-cudart-dev-12-1", "12.1.105-1", "CUDA Runtime native dev links, headers",
@@ -107,7 +108,7 @@ def cuda() -> list[Deb]:
         Deb("cuda-nvcc-12-1", "12.1.105-1", "CUDA nvcc", depends=config,
             tools=(f"{_CUDA}/bin/nvcc",)),
         Deb("libcublas-12-1", "12.1.3.1-1", "CUBLAS native runtime libraries", depends=config,
-            files={"/usr/share/doc/libcublas-12-1/README": "simulated\n"}),
+            libraries=(f"{_LIB}/libcublas.so.12",)),
         Deb("libcublas-dev-12-1", "12.1.3.1-1", "CUBLAS native dev links, headers",
             depends="libcublas-12-1 (>= 12.1.3.1)"),
         Deb("cuda", "12.1.1-1", "CUDA meta-package", depends="cuda-12-1 (>= 12.1.1)"),

@@ -58,6 +58,11 @@ def gemm(board: Board, gpu: Gpu) -> float:
     return float(boards.spec(board)["fp16_tflops"] * 0.805 * share)
 
 
+def gemm_tf32(board: Board, gpu: Gpu) -> float:
+    """TFLOPS in TF32: the tensor cores are half as fast as in FP16."""
+    return gemm(board, gpu) / 2
+
+
 def local_copy(board: Board, gpu: Gpu) -> float:
     """GB/s copied within a GPU's memory: each byte is read and written; 1519 of an H100's 3350."""
     return float(boards.spec(board)["hbm_gb_s"] / 2 * 0.907 * gpu.get("memory_factor", 1.0))

@@ -45,6 +45,7 @@ SEEN: dict[str, tuple[dict[str, Any], str, str]] = {
         {"gpu": 3}, QUERY + "index,clocks_event_reasons.hw_power_brake_slowdown", "3, Active"),
     "power_cap": ({}, QUERY + "power.limit", "250.00 W"),
     "clocks_locked": ({}, QUERY + "clocks.sm", "765 MHz"),
+    "gpu_computes_wrongly": ({"gpu": 2}, "cublas", r"\ngpu 1\d\d\.\d+ 1\n"),
     "mig_enabled": ({}, QUERY + "index,mig.mode.current", "0, Enabled"),
     "mixed_vbios": ({}, QUERY + "index,vbios_version", r"3, 92\.00\.19"),
     "compute_exclusive": ({}, QUERY + "compute_mode", "Exclusive_Process"),
