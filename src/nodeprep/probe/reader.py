@@ -1382,6 +1382,22 @@ def hardware_nics(node: Node) -> Data:
     return {"nics": nics}
 
 
+NO_SPEED = (0, 0xFFFF, 0xFFFFFFFF)  # "unknown" to the kernel; old tools print it as a speed
+
+
+def parse_link(text: str) -> Data:
+    """What `ethtool NAME` tells of speed (Mb/s), duplex and link; None for what it does not."""
+    link = _fields(text)
+    found = re.match(r"(\d{1,10})\s*Mb/s", link.get("speed", ""))
+    speed = int(found.group(1)) if found else 0
+    return {
+        "speed_mbps": None if speed in NO_SPEED else speed,
+        "duplex": (link.get("duplex") or "").split("!")[0].lower() or None,
+        # Newer ones say why: no (No cable)
+        "link": {"yes": True, "no": False}.get(link.get("link detected", "").partition(" ")[0]),
+    }
+
+
 def _fields(text: str) -> Dict[str, str]:
     pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
     return {key.strip().lower(): value.strip() for key, _, value in pairs}
@@ -1390,8 +1406,6 @@ def _fields(text: str) -> Dict[str, str]:
 def _nic(
     node: Node, name: str, folder: str, driver: Dict[str, str], address: Optional[str]
 ) -> Data:
-    link = _fields(run(node, ["ethtool", name], TOOL_S)[1])
-    speed = link.get("speed", "")
     numa = node.word(folder + "/device/numa_node")
     if numa is None and address:
         numa = node.word("/sys/bus/pci/devices/%s/numa_node" % address)
@@ -1400,9 +1414,7 @@ def _nic(
         "name": name,
         "driver": driver.get("driver") or None,
         "mac": node.word(folder + "/address"),
-        "speed_mbps": _whole(speed) if re.match(r"\d+\s*Mb/s", speed) else None,
-        "duplex": (link.get("duplex") or "").split("!")[0].lower() or None,
-        "link": {"yes": True, "no": False}.get(link.get("link detected", "")),
+        **parse_link(run(node, ["ethtool", name], TOOL_S)[1]),
         "mtu": _whole(node.word(folder + "/mtu")),
         "pci_address": address,
         "numa_node": None if numa_node is None or numa_node < 0 else numa_node,

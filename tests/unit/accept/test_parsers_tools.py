@@ -21,6 +21,7 @@ from nodeprep.accept.parsers.nvbandwidth import parse_nvbandwidth
 from nodeprep.accept.parsers.text import ParseError
 from nodeprep.lab.sim import board as boards
 from nodeprep.lab.sim import dcgmi, driver, ethtool, gdrcopy
+from nodeprep.probe import reader
 from tests.unit.accept.nodes import ROOT
 
 DATA = ROOT / "tests/data/accept"
@@ -153,12 +154,19 @@ class TestEthtool:
                 "\tSpeed: Unknown!\n\tDuplex: Unknown! (255)\n\tLink detected: no\n",
                 (None, None, False),
             ),
-            ("\tSpeed: 100000Mb/s (auto)\n\tLink detected: yes (SQI 7)", (100000, None, None)),
+            ("\tSpeed: 100000Mb/s (auto)\n\tLink detected: yes (SQI 7)", (100000, None, True)),
+            ("\tSpeed: Unknown!\n\tLink detected: no (No cable)", (None, None, False)),
+            ("\tLink detected: no (Autoneg, No partner detected)", (None, None, False)),
+            ("\tSpeed: 65535Mb/s\n\tDuplex: Full\n", (None, "full", None)),
+            ("\tSpeed: 4294967295Mb/s\n\tLink detected: yes\n", (None, None, True)),
+            ("\tSpeed: 400000Mb/s\n\tLanes: 8\n\tDuplex: Full\n", (400000, "full", None)),
         ],
     )
     def test_what_was_negotiated(self, text: str, read: tuple[Any, ...]) -> None:
         found = parse_settings(f"Settings for ens5f0:\n{text}")
         assert (found.speed_mbps, found.duplex, found.link) == read
+        told = reader.parse_link(f"Settings for ens5f0:\n{text}")
+        assert (told["speed_mbps"], told["link"]) == (found.speed_mbps, found.link)
 
     def test_the_stand_in(self) -> None:
         board = boards.new("a100-sxm4-40g-x4", "test")

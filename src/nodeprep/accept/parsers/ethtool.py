@@ -9,6 +9,7 @@ from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number
 
 TOOL = "ethtool"
 _SETTING = re.compile(r"^\s*(Speed|Duplex|Link detected):\s*(.*?)\s*$", re.MULTILINE)
+_NO_SPEED = (0, 0xFFFF, 0xFFFFFFFF)  # "unknown" to the kernel; old tools print it as a speed
 _COUNTER = re.compile(r"^[ \t]*(\S.*?):[ \t]*(\d{1,20})[ \t]*$", re.MULTILINE)
 # Every driver has its own names: rx_crc_errors, port.rx_crc_errors, rx_crc_errors_phy,
 # rx_fcs_err_frames, rx_symbol_err_phy; and for drops rx_dropped, rx_discards_phy,
@@ -109,11 +110,14 @@ def parse_settings(text: str) -> NicSettings:
     told = dict(_SETTING.findall(clean(text)))
     if not told.keys() & {"Speed", "Link detected"}:
         raise ParseError(TOOL, f"no settings in: {excerpt(text) or 'nothing'}")
-    speed = re.match(r"(\d{1,7})\s*Mb/s", told.get("Speed", ""))
+    found = re.match(r"(\d{1,10})\s*Mb/s", told.get("Speed", ""))
+    speed = int(found.group(1)) if found else 0
     duplex = told.get("Duplex", "").lower()
-    link = {"yes": True, "no": False}.get(told.get("Link detected", "").lower())
+    word = told.get("Link detected", "").lower().partition(" ")[0]  # no (No cable)
     return NicSettings(
-        int(speed.group(1)) if speed else None, duplex if duplex in ("full", "half") else None, link
+        None if speed in _NO_SPEED else speed,
+        duplex if duplex in ("full", "half") else None,
+        {"yes": True, "no": False}.get(word),
     )
 
 
