@@ -22,9 +22,12 @@ from nodeprep.model.profile import NicPart, Profile
 
 CABLE = "clean or change the cable or module; try another switch port; then RMA the NIC"
 ROOM = "raise the receive ring (ethtool -G) and spread its queues; look for a full PCIe link"
-# Some virtual NICs have no counters of their own; the kernel's do for those.
+# Not every driver has a total of packets, and some virtual NICs have no counters of their own; the
+# kernel's do for those.
 COUNT = (
-    "ethtool -S {nic} 2>/dev/null || for f in /sys/class/net/{nic}/statistics/*;"
+    "for f in rx_packets tx_packets; do"
+    ' echo "$f: $(cat /sys/class/net/{nic}/statistics/$f 2>/dev/null)"; done;'
+    " ethtool -S {nic} 2>/dev/null || for f in /sys/class/net/{nic}/statistics/*;"
     ' do echo "${{f##*/}}: $(cat $f)"; done'
 )
 # To whoever is next, at a few Mbit/s: enough for a bad cable to show, too little to disturb.

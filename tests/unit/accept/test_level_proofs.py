@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from nodeprep.accept.job import LEVELS
+from nodeprep.accept.parsers.ethtool import parse_statistics
+from nodeprep.accept.proof import PATH
 from nodeprep.lab.sim import board as boards
 from nodeprep.model.claim import DiskRule, Mount
 from nodeprep.model.hardware import Cpu, Disk
@@ -549,6 +552,25 @@ class TestNics:
     def test_a_few_errors_since_the_link_came_up_are_none(self, rack: Rack) -> None:
         rack.says("ethtool -S", "     rx_packets: 900\n     rx_crc_errors: 2\n")
         assert red(prove(rack, "base")) == {}
+
+    def test_bits_that_fec_corrected_are_no_errors(self, rack: Rack) -> None:
+        text = "     rx_packets_phy: 9000\n     rx_err_lane_3_phy: 17722623\n"
+        rack.says("ethtool -S", f"{text}     rx_steer_missed_packets: 1962570491\n")
+        assert red(prove(rack, "base")) == {}
+
+    def test_the_kernel_counts_packets_where_the_driver_does_not(
+        self, rack: Rack, tmp_path: Path
+    ) -> None:
+        prove(rack, "base")
+        command = next(line for line, *_ in rack.node.ran if "ethtool -S ens5f0" in line)
+        (tmp_path / "ethtool").write_text("#!/bin/sh\necho '     rx_crc_errors: 1'\n")
+        (tmp_path / "ethtool").chmod(0o755)
+        said = subprocess.check_output(
+            command.replace("ens5f0", "lo").replace(f"PATH={PATH}", f"PATH={tmp_path}:{PATH}"),
+            shell=True, text=True,
+        )  # fmt: skip
+        counted = parse_statistics(said).values
+        assert counted.keys() == {"rx_packets", "tx_packets", "rx_crc_errors"}
 
     def test_errors_that_grow_while_it_works(self, rack: Rack) -> None:
         seen = itertools.count()

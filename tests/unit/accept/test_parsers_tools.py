@@ -184,6 +184,14 @@ class TestEthtool:
         assert not {name for name in found.errors() if "csum" in name or "corrected" in name}
 
     @pytest.mark.parametrize(
+        "name",
+        ["rx_packets", "tx_packets_phy", "rx_ucast_frames", "rx_ucast_pkts", "rx_unicast",
+         "port.rx_unicast", "tx_unicast.nic", "port_rx_packets"],
+    )  # fmt: skip
+    def test_packets_whatever_the_driver_calls_them(self, name: str) -> None:
+        assert parse_statistics(f"     {name}: 912\n     rx_queue_0_packets: 9999\n").packets == 912
+
+    @pytest.mark.parametrize(
         ("name", "kind"),
         [
             ("rx_crc_errors", "error"), ("port.rx_crc_errors", "error"), ("collisions", "error"),
@@ -193,6 +201,12 @@ class TestEthtool:
             ("port.rx_dropped", "drop"), ("rx_over_errors", "drop"), ("[3]: rx_discards", "drop"),
             ("rx_dropped", ""), ("rx_csum_offload_errors", ""), ("fdir_miss", ""), ("rx_bytes", ""),
             ("rx_queue_0_packets", ""), ("multicast", ""), ("rx_unknown_protocol_drops", ""),
+            ("rx_crc_errors.nic", "error"), ("rx_dropped.nic", "drop"), ("rx_wqe_err", "error"),
+            ("rx_prio0_buf_discard", "drop"), ("rx_xsk_buff_alloc_err", "drop"),
+            ("rx_total_oom_discards", "drop"), ("rx_err_lane_3_phy", ""), ("rx_arfs_err", ""),
+            ("rx_corrected_bits_phy", ""), ("rx_steer_missed_packets", ""), ("rx_xdp_drop", ""),
+            ("tx_dropped_link_down.nic", ""), ("port.tx_dropped_link_down", ""),
+            ("dropped_smbus", ""), ("total_missed_irqs", ""), ("rx_csum_bad.nic", ""),
         ],
     )  # fmt: skip
     def test_kinds(self, name: str, kind: str) -> None:

@@ -14,15 +14,24 @@ _COUNTER = re.compile(r"^[ \t]*(\S.*?):[ \t]*(\d{1,20})[ \t]*$", re.MULTILINE)
 # Every driver has its own names: rx_crc_errors, port.rx_crc_errors, rx_crc_errors_phy,
 # rx_fcs_err_frames, rx_symbol_err_phy; and for drops rx_dropped, rx_discards_phy,
 # rx_out_of_buffer, rx_missed_errors, rx_no_dma_resources, rx_fifo_errors.
-_DROPS = re.compile(r"drop|discard|missed|out_of_buffer|no_dma|no_buf|fifo|over_err|overrun")
+_DROPS = re.compile(
+    r"drop|discard|missed|out_of_buffer|no_dma|no_buf|alloc_err|fifo|over_err|overrun"
+)
 _ERRORS = re.compile(r"err(?:or)?s?(?:_|$|\b)|crc|fcs|collision|jabber|timeout_count")
-# What others sent wrongly, or what is not an error of the link, whatever its name says.
+# What others sent wrongly, or what is not an error of the link, whatever its name says: bits that
+# FEC corrected (rx_err_lane_0_phy), frames that were for nobody here (rx_steer_missed_packets), the
+# BMC's, what was to be sent while there was no link, what a program of XDP chose to drop.
 _HARMLESS = re.compile(
     r"csum|checksum|fdir|fcoe|vlan|filter|unknown|no_proto|ptp|hwtstamp|ipsec|tls"
+    r"|err_lane|steer|smbus|link_down|missed_irq|arfs|xdp"
 )
 # The kernel's own: frames of protocols that nobody listens to (LLDP, spanning tree) count here too.
 _KERNELS = ("rx_dropped", "tx_dropped")
-_PACKETS = re.compile(r"^(?:port\.)?(?:rx|tx)_(?:packets|packets_phy|ucast_packets|ucast_frames)$")
+# rx_packets, rx_packets_phy, rx_ucast_frames, rx_unicast, port.rx_unicast, rx_unicast.nic, …
+_PACKETS = re.compile(
+    r"^(?:port[._])?(?:rx|tx)_(?:packets(?:_phy)?|(?:ucast|unicast)(?:_packets|_pkts|_frames)?)"
+    r"(?:\.nic)?$"
+)
 _TOLD = re.compile(r"^[ \t]*(\S.*?)[ \t]*:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _FLAG = re.compile(r"\b(?:alarm|warning|fault|LOS|LOL)\b(?!.*implemented)")
 _ON = re.compile(r"\b(?:On|Yes)\b")
