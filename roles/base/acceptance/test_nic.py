@@ -35,7 +35,9 @@ LOAD = "ping -q -n -c {count} -i 0.002 -s 1400 -w 30 {host}"
 PINGS = 2000
 # What has no module says so in one of these ways; any other end is a tool that did not work.
 NO_MODULE = "no diagnostics"
+# Alarms stay up until they are read, also those of the time when the other end was not there yet.
 MODULE = (
+    "ethtool -m {nic} >/dev/null 2>&1; "
     'said=$(ethtool -m {nic} 2>&1) && echo "$said" && exit; rc=$?; case $said in'
     ' *"not supported"*|*"Invalid argument"*|*"No such device or address"*)'
     f" echo {NO_MODULE}; exit;;"

@@ -545,6 +545,16 @@ class TestNics:
         assert found.verdict is Outcome.UNKNOWN
         assert "Input/output error" in found.reason
 
+    def test_an_alarm_from_before_the_fibre_was_plugged_in_is_over(
+        self, rack: Rack, tmp_path: Path
+    ) -> None:
+        """The first read of a latched alarm tells of the past, and clears it."""
+        read = tmp_path / "read"
+        alarm = "printf 'Identifier : 0x11 (QSFP28)\\nRx power low alarm : [ %s ]\\n'"
+        once = f"if [ -e {read} ]; then {alarm} No; else {alarm} Yes; fi; : >{read}"
+        rack.tool("ethtool", f'case "$1" in -m) {once}; exit;; esac')
+        assert prove(rack, "base").proof("nic.module").verdict is Outcome.PASS
+
     def test_frames_that_nobody_listens_to_are_no_loss(self, rack: Rack) -> None:
         rack.broken(counts(rx_dropped=1284331))
         assert red(prove(rack, "base")) == {}

@@ -326,6 +326,15 @@ class TestModule:
     def test_cmis_tells_by_lane(self) -> None:
         assert parse_module(CMIS).raised == ("Rx power low alarm",)
 
+    def test_one_lane_without_light_is_the_worst(self) -> None:
+        text = QSFP.replace("0.0001 mW / -40.00 dBm", "0.0000 mW / -inf dBm")
+        assert parse_module(text).rx_dbm == -40.0
+
+    def test_lost_signals_are_told_by_lane(self) -> None:
+        text = QSFP.replace("(Channel 2)    : On", "(Channel 2)    : Off")
+        lost = "\tRx loss of signal    : [ No, Yes, No, No ]\n\tTx loss of lock      : None\n"
+        assert parse_module(text + lost).raised == ("Rx loss of signal",)
+
     def test_no_light_at_all(self) -> None:
         text = QSFP.replace("0.0001 mW / -40.00 dBm", "0 mW / -inf dBm")
         text = text.replace("0.8 mW / -0.97 dBm", "0 mW / -inf dBm")

@@ -33,12 +33,13 @@ _PACKETS = re.compile(
     r"(?:\.nic)?$"
 )
 _TOLD = re.compile(r"^[ \t]*(\S.*?)[ \t]*:[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_FLAG = re.compile(r"\b(?:alarm|warning|fault|LOS|LOL)\b(?!.*implemented)")
+_FLAG = re.compile(r"\b(?:alarm|warning|fault|LOS|LOL|loss of (?:signal|lock))\b(?!.*implemented)")
 _ON = re.compile(r"\b(?:On|Yes)\b")
 # SFP, QSFP (by channel) and CMIS name them differently.
 _RX = re.compile(r"(?:Receiver signal average optical power|Rcvr signal avg optical power)")
 _TX = re.compile(r"(?:Laser output power|Transmit avg optical power)(?! (?:high|low))")
 _DBM = re.compile(r"(-?[\d.]+|-inf) dBm")
+_DARK = -40.0  # dBm: 0.1 uW, the least that a module can tell; it calls less than that -inf
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class NicCounters:
 
 @dataclass(frozen=True)
 class NicModule:
-    """The module in a NIC's cage. Powers in dBm, the worst lane's; None where none is told.
+    """The module in a NIC's cage. Powers in dBm, the worst lane's; None where none is told, or
+    every lane is dark: copper shows that, too.
 
     `raised`: alarms and warnings that are on, by the module's own names.
     """
@@ -107,11 +109,10 @@ def parse_module(text: str) -> NicModule:
 
 def _least_dbm(told: list[tuple[str, str]], what: re.Pattern[str]) -> float | None:
     found = [
-        number(dbm.group(1))
-        for name, value in told
-        if what.match(name) and (dbm := _DBM.search(value))
+        dbm.group(1) for name, value in told if what.match(name) and (dbm := _DBM.search(value))
     ]
-    return min((value for value in found if value is not None), default=None)
+    lit = [value for text in found if (value := number(text)) is not None]
+    return min([*lit, *([_DARK] if "-inf" in found else [])]) if lit else None
 
 
 def parse_settings(text: str) -> NicSettings:
