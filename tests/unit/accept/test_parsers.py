@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -349,6 +350,20 @@ class TestOthers:
         assert good.stratum == 3
         bad = data("chrony_tracking.txt").replace("Normal", "Not synchronised")
         assert not parse_tracking(bad).synchronised
+
+    @pytest.mark.parametrize("own", ["7F7F0101 ()", "7f7f0101 ()", "127.127.1.1 ()"])
+    def test_a_clock_that_follows_itself_follows_nothing(self, own: str) -> None:
+        text = data("chrony_tracking.txt").replace("C0000201 (192.0.2.1)", own)
+        assert not parse_tracking(text).synchronised
+
+    @pytest.mark.parametrize("part", ["sum_received", "sum"])
+    def test_udp_is_what_arrived(self, part: str) -> None:
+        """`sum` is the sender's; what was received is told from iperf3 3.12 on."""
+        end = {"sum": {"bits_per_second": 2e9, "lost_percent": 25, "jitter_ms": 0.1}}
+        if part == "sum_received":
+            end[part] = {"bits_per_second": 1.5e9}
+        report = {"start": {"test_start": {"protocol": "UDP"}}, "end": end}
+        assert parse_iperf3(json.dumps(report)).bits_per_second == pytest.approx(1.5e9)
 
 
 PARSERS: dict[str, tuple[Callable[[str], object], str]] = {

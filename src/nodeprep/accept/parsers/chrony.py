@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from nodeprep.accept.parsers.text import ParseError, clean, excerpt, number, whole
 
 TOOL = "chronyc tracking"
+# What chronyd calls its own clock, which it serves under `local` when it has no source: 127.127.1.1
+_OWN = ("7F7F01", "127.127.1.")
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class Tracking:
 
     @property
     def synchronised(self) -> bool:
+        if self.reference.upper().startswith(_OWN):
+            return False
         return self.leap in ("Normal", "Insert second", "Delete second")
 
 

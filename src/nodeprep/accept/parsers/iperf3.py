@@ -32,17 +32,23 @@ def parse_iperf3(text: str) -> Iperf3:
     test = start.get("test_start")
     protocol = test.get("protocol") if isinstance(test, dict) else None
     if protocol == "UDP":
-        total = _part(end, "sum")
-        return Iperf3(
-            "UDP", _figure(total, "bits_per_second"), None,
-            _figure(total, "lost_percent"), _optional(total, "jitter_ms"),
-        )  # fmt: skip
+        return _udp(end)
     if protocol != "TCP":
         raise ParseError(TOOL, "says no protocol")
     sent, received = _part(end, "sum_sent"), _part(end, "sum_received")
     lost = _optional(sent, "retransmits")
     rate = _figure(received, "bits_per_second")
     return Iperf3("TCP", rate, None if lost is None else int(lost), None, None)
+
+
+def _udp(end: dict[str, Any]) -> Iperf3:
+    """`sum` is what was sent; from 3.12 on `sum_received` is told beside it."""
+    total, received = _part(end, "sum"), end.get("sum_received")
+    loss = _figure(total, "lost_percent")
+    rate = _figure(total, "bits_per_second") * (1 - loss / 100)
+    if isinstance(received, dict):
+        rate = _figure(received, "bits_per_second")
+    return Iperf3("UDP", rate, None, loss, _optional(total, "jitter_ms"))
 
 
 def load_json(text: str, tool: str) -> dict[str, Any]:
