@@ -149,6 +149,18 @@ def parse(entries: List[Data], ids: Dict[str, List[str]]) -> List[Data]:
     return disks
 
 
+def way(name: str, told: Optional[str]) -> Optional[str]:
+    """How a disk is reached, as nodeprep's reader tells it."""
+    device = "/sys/block/%s/device" % name
+    if told in (None, "sas") and word(device + "/vendor") == "ATA":
+        return "sata"
+    if told != "nvme":
+        return told
+    below = [device + "/" + one for one in names(device) if re.match(r"nvme\d+$", one)]
+    ways = [word(folder + "/transport") or "pcie" for folder in [device, *below]]
+    return next((one for one in ways if one != "pcie"), told)
+
+
 def _uses(entry: Data, top: bool = False) -> List[str]:
     uses = [] if top else ["%s %s" % (entry.get("type") or "holder", entry.get("name"))]
     if top and entry.get("pttype"):
@@ -267,6 +279,7 @@ def look(kind: str = "") -> Data:
     ids = links(BY_ID)
     disks = parse(entries, ids)
     for disk in disks:
+        disk["transport"] = way(disk["name"], disk["transport"])
         disk["in_use"] = list(dict.fromkeys(disk["in_use"] + uses_of(disk["name"])))
         try:
             disk["arrays"] = superblocks(disk["name"], "linux_raid_member")

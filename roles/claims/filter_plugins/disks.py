@@ -11,6 +11,7 @@ from typing import Any
 Data = dict[str, Any]
 ERASABLE = ("signature ", "partition table ", "part ")
 CONTENT = ("lvm-pv-", "md-", "dm-")
+OTHERS = frozenset({None, "usb", "iscsi", "fc", "fcoe", "tcp", "rdma", "loop"})
 SYSTEM = frozenset(f"mounted at {p}" for p in ("/", "/boot", "/boot/efi", "/usr", "/var", "/home"))
 WHOLE = ("clean", "active", "active-idle", "write-pending", "read-auto")
 INACTIVE = "it is not active"
@@ -271,7 +272,7 @@ def _alike(disk: Data, other: Data) -> bool:
 def _fits(rule: Data, disk: Data) -> bool:
     transport, size = disk["transport"], disk["size_bytes"]
     wanted = rule.get("transport", "any")
-    if transport in (None, "usb") or wanted not in ("any", transport):
+    if transport in OTHERS or wanted not in ("any", transport):
         return False
     if rule.get("size_gb") is None or not size:
         return False

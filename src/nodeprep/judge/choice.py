@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from nodeprep.judge import text
 from nodeprep.judge.arrays import rule as in_words
 from nodeprep.judge.arrays import same_uuid
+from nodeprep.judge.disks import NETWORK
 from nodeprep.model.plan import DiskRef
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 ERASABLE = ("signature ", "partition table ", "part ")
 # Links of udev that follow a disk's content, not the disk.
 _CONTENT = ("lvm-pv-", "md-", "dm-")
+# Not told, plugged in by somebody, or lent by another machine, which may lend it to others too.
+_OTHERS = NETWORK | {None, "usb"}
 _SYSTEM = frozenset(f"mounted at {p}" for p in ("/", "/boot", "/boot/efi", "/usr", "/var", "/home"))
 
 
@@ -154,9 +157,8 @@ def _alike(disk: Disk, other: Disk) -> bool:
 
 
 def _fits(rule: DiskRule, disk: Disk) -> bool:
-    known = disk.transport if disk.transport != "usb" else None  # one that somebody plugged in
-    right = known is not None and rule.transport in ("any", known)
-    return right and _right_size(rule, disk)
+    right = rule.transport in ("any", disk.transport)
+    return right and disk.transport not in _OTHERS and _right_size(rule, disk)
 
 
 def _right_size(rule: DiskRule, disk: Disk) -> bool:

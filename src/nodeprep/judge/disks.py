@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from nodeprep.model.hardware import Disk
     from nodeprep.model.profile import DiskPart
 
+NETWORK = frozenset({"iscsi", "fc", "fcoe", "tcp", "rdma", "loop"})  # not in the machine
+
 
 @dataclass(frozen=True)
 class DiskLine:
@@ -30,6 +32,7 @@ def compare(parts: tuple[DiskPart, ...], disks: tuple[Disk, ...] | None) -> tupl
             DiskLine(name, _wanted(part), unknown=True)
             for name, part in zip(names, parts, strict=True)
         )
+    disks = _once(disks)
     sure = assign(parts, disks)
     maybe = assign(parts, disks, guess=True)
     taken = {number for numbers in sure for number in numbers}
@@ -38,6 +41,15 @@ def compare(parts: tuple[DiskPart, ...], disks: tuple[Disk, ...] | None) -> tupl
         _line(name, part, [disks[n] for n in sure[i]], len(maybe[i]), spare)
         for i, (name, part) in enumerate(zip(names, parts, strict=True))
     )
+
+
+def _once(disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
+    """A disk that is reached by two paths is one: both tell its serial and its WWN."""
+    found = {
+        (disk.serial, disk.wwn) if disk.serial and disk.wwn else number: disk
+        for number, disk in reversed(list(enumerate(disks)))
+    }
+    return tuple(disk for disk in disks if any(disk is one for one in found.values()))
 
 
 def _names(parts: tuple[DiskPart, ...]) -> list[str]:
@@ -95,7 +107,7 @@ def _fits(part: DiskPart, disk: Disk, guess: bool) -> bool:
     if disk.transport is None and part.transport != "any":
         if not guess:
             return False
-    elif part.transport not in ("any", disk.transport):
+    elif part.transport not in ("any", disk.transport) or disk.transport in NETWORK:
         return False
     if disk.size_bytes is None:
         return guess

@@ -38,7 +38,7 @@ class Disk(Frozen):
     serial: str | None = None
     model: str | None = None
     size_bytes: int | None = None
-    transport: str | None = None  # nvme, sata, sas, usb, virtio
+    transport: str | None = None  # nvme, sata, sas, usb, virtio; of the network: tcp, iscsi, …
     rotational: bool | None = None
     in_use: tuple[str, ...] = ()  # why it must not be written: "signature xfs", "mounted at /", …
     arrays: tuple[str, ...] = ()  # UUIDs of the md arrays whose superblock it carries

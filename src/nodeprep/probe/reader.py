@@ -1309,6 +1309,8 @@ def hardware_disks(node: Node) -> Data:
     elif code != 0:
         raise Failed("lsblk: exit status %d: %s" % (code, shorten(err or out)))
     disks = parse_lsblk(_json("lsblk", out), _links(node, "/dev/disk/by-id"))
+    for disk in disks:
+        disk["transport"] = _way(node, disk["name"], disk["transport"])
     for disk in disks if node.disks_matter else []:
         uses, known = _signatures(node, disk["name"])
         disk.update(known)
@@ -1346,6 +1348,22 @@ def parse_lsblk(report: Data, ids: Dict[str, List[str]]) -> List[Data]:
 def _transport(name: str) -> Optional[str]:
     """What a name alone tells, where no udev says more."""
     return "nvme" if name.startswith("nvme") else "virtio" if name.startswith("vd") else None
+
+
+def _way(node: Node, name: str, told: Optional[str]) -> Optional[str]:
+    """How a disk is reached, by the disk itself where lsblk tells less.
+
+    lsblk calls sas what hangs on a SAS controller, a SATA disk too, and nvme what another machine
+    serves (tcp, rdma, fc). A namespace that has several paths has its controllers below it.
+    """
+    device = "/sys/block/%s/device" % name
+    if told in (None, "sas") and node.word(device + "/vendor") == "ATA":
+        return "sata"
+    if told != "nvme":
+        return told
+    below = [device + "/" + one for one in node.names(device) if re.match(r"nvme\d+$", one)]
+    ways = [node.word(folder + "/transport") or "pcie" for folder in [device, *below]]
+    return next((way for way in ways if way != "pcie"), told)
 
 
 def _uses(entry: Data, top: bool = False) -> List[str]:

@@ -119,7 +119,7 @@ LAYOUTS = st.builds(
     wwn=st.sampled_from(["0x1", "0x2", "eui.3", "eui.4"]) | st.none() | st.none(),
     model=st.sampled_from(["A", "A", "B"]),
     size_gb=st.sampled_from([1920.4, 1920.4, 1920.4, 4000.8, None]),
-    transport=st.sampled_from(["nvme", "nvme", "nvme", "sata", "usb", "virtio", None]),
+    transport=st.sampled_from(["nvme", "nvme", "nvme", "sata", "usb", "virtio", "fc", None]),
     named=st.sampled_from([True, True, True, False]),
 )
 NODES = st.lists(LAYOUTS, min_size=1, max_size=9)

@@ -359,9 +359,10 @@ def test_ids_name_disks_by_link_serial_or_wwn() -> None:
     assert "named twice" in chosen(clean(1), rule=twice).refusals[0]
 
 
-def test_a_stick_that_somebody_plugged_in_is_no_candidate() -> None:
+def test_a_stick_or_a_disk_of_another_machine_is_no_candidate() -> None:
     rule = DiskRule(count=1, size_gb=1920)
-    assert chosen(clean(1, transport="usb"), rule=rule).refusals
+    for way in ("usb", "iscsi", "fc", "tcp", "rdma"):
+        assert chosen(clean(1, transport=way), rule=rule).refusals
 
 
 def test_what_was_not_read_of_a_disk_is_named_when_disks_are_missing() -> None:

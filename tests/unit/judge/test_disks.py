@@ -29,6 +29,22 @@ def test_a_disk_counts_once() -> None:
     assert "0 of 1x 2000 GB" in found[1].problem
 
 
+def test_a_disk_of_two_paths_counts_once() -> None:
+    paths = tuple(
+        disk(name, 2000, "sas").model_copy(update={"serial": "S1", "wwn": "0x5000c500"})
+        for name in ("sda", "sdb")
+    )
+    (line,) = compare((part("data", 2000, count=2),), paths)
+    assert line.problem == "1 of 2x 2000 GB"
+    namespaces = tuple(one.model_copy(update={"wwn": one.name}) for one in paths)
+    assert not compare((part("data", 2000, count=2),), namespaces)[0].problem
+
+
+def test_a_disk_of_another_machine_is_not_the_rented_one() -> None:
+    (line,) = compare((part("os", 2000),), (disk("nvme0n1", 2000, "tcp"),))
+    assert line.problem.startswith("0 of 1x 2000 GB")
+
+
 def test_a_picky_part_gets_its_disk_although_another_could_take_it() -> None:
     parts = (part("os", 2000), part("cache", 2000, "nvme"))
     found = compare(parts, (disk("nvme0n1", 2000), disk("sda", 2000, "sata")))

@@ -276,6 +276,29 @@ class TestHardware:
         assert disks["vdc"]["transport"] == "virtio"
         assert disks["sdb"]["rotational"] is True
 
+    @pytest.mark.parametrize(
+        ("name", "told", "files", "way"),
+        [
+            ("sda", "sas", {"device/vendor": "ATA     \n"}, "sata"),
+            ("sda", "sas", {"device/vendor": "SEAGATE \n"}, "sas"),
+            ("sda", None, {"device/vendor": "ATA     \n"}, "sata"),
+            ("sda", None, {"device/vendor": "DELL    \n"}, None),
+            ("nvme0n1", "nvme", {"device/transport": "pcie\n"}, "nvme"),
+            ("nvme0n1", None, {"device/transport": "tcp\n"}, "tcp"),
+            ("nvme4n1", "nvme", {"device/nvme7/transport": "rdma\n"}, "rdma"),
+            ("nvme4n1", "nvme", {"device/nvme4/transport": "pcie\n"}, "nvme"),
+        ],
+    )
+    def test_how_a_disk_is_reached(
+        self, tree: Tree, name: str, told: str | None, files: dict[str, str], way: str | None
+    ) -> None:
+        entry = {"name": name, "type": "disk", "size": 1000, "tran": told}
+        tree.tool("lsblk", json.dumps({"blockdevices": [entry]}))
+        for file, text in files.items():
+            tree.write(f"/sys/block/{name}/{file}", text)
+        (disk,) = tree.hardware()["disks"]
+        assert disk["transport"] == way
+
     def test_an_older_lsblk(self, tree: Tree) -> None:
         old = '{"blockdevices": [{"name":"sda", "type":"disk", "size":"1000", "rota":"0",'
         old += ' "mountpoint":"/data"}]}'

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +30,7 @@ from tests.unit.judge.test_writes import (
 )
 
 Data = dict[str, Any]
+ROOT = Path(__file__).parents[3]
 DISKS = [disk(1), disk(2)]
 
 
@@ -171,19 +175,41 @@ class TestCachedVolumes:
         assert "xfs on sdz" in refusal(ON_VOLUME, devices=[{**made, "name": "sdz"}])
 
 
-def test_the_node_looks_at_disks_as_the_reader_does() -> None:
-    """Two programs, one view: what lsblk prints means the same to both."""
-    import importlib.util
-    import json
-    from pathlib import Path
-
-    root = Path(__file__).parents[3]
-    spec = importlib.util.spec_from_file_location("g", root / "roles/claims/files/disks.py")
+def on_the_node() -> Any:
+    """roles/claims/files/disks.py, which runs alone there."""
+    spec = importlib.util.spec_from_file_location("g", ROOT / "roles/claims/files/disks.py")
     assert spec
     assert spec.loader
     guard = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(guard)
-    report = json.loads((root / "tests/data/lsblk/server.json").read_text())
+    return guard
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "file", "text", "way"),
+    [
+        ("sda", "sas", "vendor", "ATA", "sata"),
+        ("sda", "sas", "vendor", "SEAGATE", "sas"),
+        ("nvme0n1", "nvme", "transport", "pcie", "nvme"),
+        ("nvme4n1", "nvme", "nvme7/transport", "tcp", "tcp"),
+    ],
+)
+def test_the_node_asks_disks_how_they_are_reached_as_the_reader_does(
+    tmp_path: Path, name: str, told: str, file: str, text: str, way: str
+) -> None:
+    path = tmp_path / "sys/block" / name / "device" / file
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    guard = on_the_node()
+    word, names = guard.word, guard.names
+    guard.word, guard.names = lambda p: word(f"{tmp_path}{p}"), lambda p: names(f"{tmp_path}{p}")
+    assert guard.way(name, told) == way
+
+
+def test_the_node_looks_at_disks_as_the_reader_does() -> None:
+    """Two programs, one view: what lsblk prints means the same to both."""
+    guard = on_the_node()
+    report = json.loads((ROOT / "tests/data/lsblk/server.json").read_text())
     ids = {"sdb": ["wwn-0x5000c500"]}
     theirs = guard.parse(report["blockdevices"], ids)
     ours = reader.parse_lsblk(report, ids)
