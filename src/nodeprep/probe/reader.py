@@ -1649,9 +1649,10 @@ def _local_cores(node: Node, folder: str) -> Tuple[Optional[int], List[List[int]
 
 
 # What drivers call the interrupt of a queue: ens5f0-TxRx-0, virtio0-input.0, mlx5_comp0@pci:…
+# or, by their number alone, eth0-0, mlx4-1@0000:…
 _QUEUE = re.compile(
-    r"(?i)(?:^|[-_.@])(tx-?rx|rx-?tx|input|output|rx|tx|comp|fp|q|queue|blk|ntfy-blk)[-_.]?(\d{1,5})"
-    r"(?:@\S*)?$"
+    r"(?i)(?:^\w+-|(?:^|[-_.@])"
+    r"(tx-?rx|rx-?tx|input|output|rx|tx|comp|fp|q|queue|blk|ntfy-blk)[-_.]?)(\d{1,5})(?:@\S*)?$"
 )
 _WAYS = {"input": "rx", "rx": "rx", "output": "tx", "tx": "tx"}
 
@@ -1659,7 +1660,9 @@ _WAYS = {"input": "rx", "rx": "rx", "output": "tx", "tx": "tx"}
 def queue_of(name: str) -> Optional[Tuple[str, int]]:
     """(rx, tx or both; which) of an interrupt's name; None when it is no queue's."""
     found = _QUEUE.search(name)
-    return (_WAYS.get(found.group(1).lower(), "both"), int(found.group(2))) if found else None
+    if not found:
+        return None
+    return _WAYS.get((found.group(1) or "").lower(), "both"), int(found.group(2))
 
 
 def interrupt_names(node: Node) -> Dict[int, str]:
