@@ -21,7 +21,10 @@ from nodeprep.model.reading import NodeReading
 OWN_DISK = "/var/tmp"  # noqa: S108 - kept on disk by every distribution, unlike /tmp
 SIZE = 4 << 30  # bytes: more than a disk's own cache holds
 ROOM = 2  # times the file that must be free, so that nobody else runs out of space
-_NO_DISK = re.compile(r"^(nfs|cifs|smb|tmpfs|ramfs|overlay|squashfs|fuse|ceph|lustre|gpfs|beegfs)")
+_NO_DISK = re.compile(
+    r"^(nfs|cifs|smb|tmpfs|ramfs|overlay|squashfs|fuse(?!blk)|ceph|lustre|gpfs|beegfs|9p|virtiofs"
+    r"|wekafs|panfs|dvs|cvfs|glusterfs|orangefs|pvfs2|afs|autofs)"
+)
 # Removed by the trap however it ends, but for KILL: the node sends TERM first when time is over.
 SCRIPT = """\
 d=$(mktemp -d {folder}) || exit 3
@@ -65,7 +68,8 @@ def place(document: Document, reading: NodeReading) -> str:
 
 def measure(proof: Proof, where: str, timeout_s: float) -> dict[str, FioJob]:
     """Jobs `sequential` (1 MiB reads) and `random` (4 KiB reads), both past the page cache."""
-    kind = proof.run(["findmnt", "-n", "-o", "FSTYPE", "-T", where]).split()[0]
+    # Of what is mounted over an automount the last is on top.
+    kind = proof.run(["findmnt", "-n", "-o", "FSTYPE", "-T", where]).split()[-1]
     if _NO_DISK.match(kind):
         raise Unknown(f"{where} is {kind}, which is no disk of the node's own")
     free = proof.run(["df", "-B1", "--output=avail", where]).split()[-1]

@@ -42,7 +42,7 @@ ESCAPES = re.compile(
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 REMOTE = frozenset(
     "nfs nfs4 cifs smb3 smbfs ncpfs afs ceph lustre gpfs beegfs glusterfs orangefs pvfs2 9p coda"
-    " autofs".split()
+    " wekafs panfs virtiofs dvs cvfs fuse autofs".split()
 )  # and every fuse.*
 # Packages that the judge of the whole set wants to know, claimed or not.
 STACK = re.compile(

@@ -86,7 +86,10 @@ class TestRemote:
 
     NFS = MOUNTINFO + "90 22 0:50 / /data rw - nfs4 nas:/export rw,vers=4.2,addr=10.0.0.9\n"
 
-    @pytest.mark.parametrize("fstype", ["nfs", "nfs4", "cifs", "autofs", "fuse.sshfs", "lustre"])
+    @pytest.mark.parametrize(
+        "fstype",
+        ["nfs", "nfs4", "cifs", "autofs", "fuse.sshfs", "fuse", "lustre", "wekafs", "virtiofs"],
+    )
     def test_is_refused(self, tree: Tree, fstype: str) -> None:
         tree.write("/proc/self/mountinfo", self.NFS.replace("nfs4", fstype))
         tree.write("/data/x", "never read")
