@@ -11,7 +11,7 @@ from nodeprep.judge import disks, text
 from nodeprep.model.verdict import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from nodeprep.model.hardware import Dimm, Gpu, Hardware, Nic
+    from nodeprep.model.hardware import Cpu, Dimm, Gpu, Hardware, Nic
     from nodeprep.model.profile import CpuPart, GpuPart, MemoryPart, NicPart, Profile
 
 _MEMORY_TOLERANCE = 0.01  # of the modules' total: sizes of modules are exact
@@ -19,6 +19,10 @@ _MEMORY_TOLERANCE = 0.01  # of the modules' total: sizes of modules are exact
 _KERNEL_SHARE = 0.95
 _KERNEL_KEEPS_GIB = 0.125
 _LOOK = "look for XID lines in the kernel's log; power the node off and on"
+_WAKE = (
+    "see which CPUs are off (lscpu: Off-line CPU(s) list) and why (dmesg); CPU 255 needs x2APIC"
+    " in the BIOS; else settle it with the provider"
+)
 _GPU_MEMORY_TOLERANCE = 0.03  # drivers differ in what they count: 40536 or 40960 MiB of 40 GiB
 
 
@@ -127,7 +131,9 @@ def _cpu(part: CpuPart, hardware: Hardware | None) -> Iterator[Line]:
     cpu = hardware.cpu if hardware else None
     yield _number("cpu:sockets", "cpu", part.sockets, cpu.sockets if cpu else None, "socket")
     cores = cpu.cores_per_socket if cpu else None
-    yield _number("cpu:cores", "cpu", part.cores_per_socket, cores, "core a socket")
+    line = _number("cpu:cores", "cpu", part.cores_per_socket, cores, "core a socket")
+    why = _offline(cpu) if cpu and not (line.problem or line.unknown) else ""
+    yield replace(line, problem=why, action=_WAKE) if why else line
     if part.model:
         line = Line("cpu:model", "cpu", part.model)
         model = cpu.model if cpu else None
@@ -137,6 +143,13 @@ def _cpu(part: CpuPart, hardware: Hardware | None) -> Iterator[Line]:
             yield replace(line, read=model)
         else:
             yield replace(line, read=model, problem=f"it is another CPU: {model}")
+
+
+def _offline(cpu: Cpu) -> str:
+    """Of cores that all run, each has as many threads as another: one without SMT, two with it."""
+    if not cpu.cores or not cpu.online or cpu.online % cpu.cores == 0:
+        return ""
+    return f"{cpu.online} CPUs run on {cpu.cores} cores: not all of them do"
 
 
 def _matches(pattern: str, model: str) -> bool:

@@ -11,6 +11,7 @@ class Cpu(Frozen):
     cores_per_socket: int | None = None
     threads_per_core: int | None = None
     numa_nodes: int | None = None
+    online: int | None = None  # CPUs (threads) that the kernel runs
 
     @property
     def cores(self) -> int | None:

@@ -1207,6 +1207,7 @@ def hardware_cpu(node: Node) -> Data:
         "cores_per_socket": _whole(fields.get("Core(s) per socket")),
         "threads_per_core": _whole(fields.get("Thread(s) per core")),
         "numa_nodes": _whole(fields.get("NUMA node(s)")),
+        "online": len(cpu_list(fields.get("On-line CPU(s) list") or "")) or None,
     }
     return {"cpu": cpu}
 

@@ -136,6 +136,18 @@ def test_another_cpu(cpu: Cpu, name: str, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
+    ("online", "outcome"),
+    [(128, Outcome.PASS), (64, Outcome.PASS), (None, Outcome.PASS), (127, Outcome.FAIL),
+     (126, Outcome.FAIL), (4, Outcome.FAIL)],
+)  # fmt: skip
+def test_every_core_runs(online: int | None, outcome: Outcome) -> None:
+    cpu = Cpu(model="Gold 6338", sockets=2, cores_per_socket=32, online=online)
+    found = one("cpu:cores", cpu=cpu)
+    assert found.verdict is outcome
+    assert ("Off-line" in found.action) is (outcome is Outcome.FAIL)
+
+
+@pytest.mark.parametrize(
     ("nic", "outcome", "reason"),
     [
         ({"speed_mbps": 1000}, Outcome.FAIL, "runs at 1000 Mb/s, rented: 10000 Mb/s"),

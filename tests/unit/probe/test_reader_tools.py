@@ -241,6 +241,17 @@ class TestHardware:
             cpu = tree.hardware()["cpu"]
             assert (cpu["model"], cpu["sockets"], cpu["cores_per_socket"]) == ("Xeon", 2, 32)
             assert cpu["threads_per_core"] is None
+            assert cpu["online"] is None
+
+    def test_lscpu_tells_which_cpus_run(self, tree: Tree) -> None:
+        fields = [
+            {"field": "CPU(s):", "data": "256", "children": [
+                {"field": "On-line CPU(s) list:", "data": "0-127,129-254"},
+                {"field": "Off-line CPU(s) list:", "data": "128,255"},
+            ]},
+        ]  # fmt: skip
+        tree.tool("lscpu", json.dumps({"lscpu": fields}))
+        assert tree.hardware()["cpu"]["online"] == 254
 
     def test_dmidecode(self, tree: Tree) -> None:
         tree.tool("dmidecode", (DATA / "dmidecode" / "server.txt").read_text())
