@@ -143,10 +143,17 @@ def parse(entries: List[Data], ids: Dict[str, List[str]]) -> List[Data]:
             "arrays": [],
             "physical_volumes": [],
         }
-        for key in ("serial", "wwn", "model"):
-            disk[key] = (entry.get(key) or "").strip() or None
+        disk["model"] = (entry.get("model") or "").strip() or None
+        for key in ("serial", "wwn"):
+            disk[key] = name_of_its_own(entry.get(key))
         disks.append(disk)
     return disks
+
+
+def name_of_its_own(value: Any) -> Optional[str]:
+    """A serial or a WWN; zeros are none, as to nodeprep's reader."""
+    text = str(value or "").strip()
+    return None if re.match(r"(0x|eui\.|naa\.|uuid\.)?[0-]*$", text) else text
 
 
 def way(name: str, told: Optional[str]) -> Optional[str]:
@@ -323,7 +330,7 @@ def found(disk: Data) -> str:
         refuse("%s is %d bytes, not %d" % (path, size, disk["size_bytes"]))
     (entry,) = json.loads(run(["lsblk", "-J", "-d", "-o", "SERIAL,WWN", device]))["blockdevices"]
     for key in ("serial", "wwn"):
-        now = (entry.get(key) or "").strip() or None
+        now = name_of_its_own(entry.get(key))
         if now != disk.get(key):
             refuse("%s has the %s %s, not %s" % (path, key, now, disk.get(key)))
     if not disk.get("serial") and not disk.get("wwn"):

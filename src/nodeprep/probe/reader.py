@@ -1243,7 +1243,8 @@ def parse_dmidecode(text: str) -> List[Tuple[str, Dict[str, str]]]:
 def _stated(fields: Dict[str, str], *names: str) -> Optional[str]:
     """What a board's maker filled in, if anything."""
     blank = ("", "unknown", "not specified", "none", "no dimm", "no asset tag", "default string",
-             "to be filled by o.e.m.", "not present", "undefined", "n/a")  # fmt: skip
+             "to be filled by o.e.m.", "not present", "undefined", "n/a", "empty", "[empty]",
+             "<bad index>", "<out of spec>")  # fmt: skip
     values = (fields.get(name, "").strip() for name in names)
     return next((value for value in values if value.lower() not in blank), None)
 
@@ -1257,11 +1258,23 @@ def dmi(node: Node) -> List[Tuple[str, Dict[str, str]]]:
     return found
 
 
+# Of what stands in a list of memory, what the kernel does not take for its own.
+_NO_MEMORY = ("Flash", "ROM", "Logical non-volatile device")
+
+
+def _mib(size: str) -> Optional[int]:
+    """Of `32 GB`, or of `32 GiB`, as dmidecode calls the same from 3.7 on."""
+    found = re.match(r"(\d+) ([kKMGT])i?B$", size)
+    if not found:
+        return None
+    return int(int(found.group(1)) * 1024 ** ("KMGT".index(found.group(2).upper()) - 1))
+
+
 def hardware_dimms(node: Node) -> Data:
     devices = [
         fields
         for title, fields in node.once(dmi)
-        if title == "Memory Device" and fields.get("Type") not in ("Flash", "ROM")
+        if title == "Memory Device" and fields.get("Type") not in _NO_MEMORY
     ]
     if not devices:
         raise Failed("dmidecode: lists no memory device")
@@ -1270,13 +1283,10 @@ def hardware_dimms(node: Node) -> Data:
     dimms = []
     for fields, slot in zip(devices, plain):  # noqa: B905
         size = fields.get("Size", "")
-        unit = {"KB": 1 / 1024, "MB": 1, "GB": 1024, "TB": 1024**2}.get(size[-2:].upper())
-        number = _number(size)
-        mib = int(number * unit) if number is not None and unit else None
         dimms.append(
             {
                 "slot": slot if unique else "%s %s" % (fields.get("Bank Locator", "?"), slot),
-                "size_mib": 0 if size.startswith(("No Module", "Not Installed")) else mib,
+                "size_mib": 0 if size.startswith(("No Module", "Not Installed")) else _mib(size),
                 "type": _stated(fields, "Type"),
                 "speed_mts": _whole(_stated(fields, "Configured Memory Speed", "Speed")),
                 "serial": _stated(fields, "Serial Number"),
@@ -1324,7 +1334,7 @@ def parse_lsblk(report: Data, ids: Dict[str, List[str]]) -> List[Data]:
     if not isinstance(report.get("blockdevices"), list):
         raise Failed("lsblk: lists no block devices")
     disks = []
-    for entry in report["blockdevices"]:
+    for entry in filter(_is_entry, report["blockdevices"]):
         name, size = str(entry.get("name")), _whole(str(entry.get("size")))
         if entry.get("type") != "disk" or not size or re.match(r"zram|ram|nbd|loop|fd", name):
             continue
@@ -1334,9 +1344,9 @@ def parse_lsblk(report: Data, ids: Dict[str, List[str]]) -> List[Data]:
             {
                 "name": name,
                 "ids": ids.get(name, []),
-                "wwn": entry.get("wwn") or None,
-                "serial": (entry.get("serial") or "").strip() or None,
-                "model": (entry.get("model") or "").strip() or None,
+                "wwn": _name_of_its_own(entry.get("wwn")),
+                "serial": _name_of_its_own(entry.get("serial")),
+                "model": str(entry.get("model") or "").strip() or None,
                 "size_bytes": size,
                 "transport": transport,
                 "rotational": None if rotational is None else str(rotational) in ("1", "True"),
@@ -1344,6 +1354,12 @@ def parse_lsblk(report: Data, ids: Dict[str, List[str]]) -> List[Data]:
             }
         )
     return disks
+
+
+def _name_of_its_own(value: Any) -> Optional[str]:
+    """A serial or a WWN. Zeros are what a maker left out, and no name: 0x0000000000000000."""
+    text = str(value or "").strip()
+    return None if re.match(r"(0x|eui\.|naa\.|uuid\.)?[0-]*$", text) else text
 
 
 def _transport(name: str) -> Optional[str]:
@@ -1375,9 +1391,13 @@ def _uses(entry: Data, top: bool = False) -> List[str]:
         uses.append("signature %s" % entry["fstype"])
     points = [*(entry.get("mountpoints") or []), entry.get("mountpoint")]
     uses += ["in use as swap" if p == "[SWAP]" else "mounted at %s" % p for p in points if p]
-    for child in entry.get("children") or []:
+    for child in filter(_is_entry, entry.get("children") or []):
         uses += _uses(child)
     return uses
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, dict)
 
 
 # Names that are never a card's; a lab node's card is a veth, so sysfs alone cannot tell.

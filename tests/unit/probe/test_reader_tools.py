@@ -266,6 +266,18 @@ class TestHardware:
             ("P1_Node1 DIMM_A2", None, None),
         ]
 
+    @pytest.mark.parametrize(
+        ("size", "mib"),
+        [("32 GB", 32768), ("32 GiB", 32768), ("65536 MB", 65536), ("1 TiB", 1048576),
+         ("2048 kB", 2), ("No Module Installed", 0), ("Unknown", None), ("None", None)],
+    )  # fmt: skip
+    def test_sizes_of_modules(self, tree: Tree, size: str, mib: int | None) -> None:
+        module = f"Memory Device\n\tSize: {size}\n\tLocator: A1\n\tSerial Number: [Empty]\n"
+        optane = "Memory Device\n\tSize: 126 GB\n\tType: Logical non-volatile device\n"
+        tree.tool("dmidecode", f"# dmidecode 3.7\n\n{module}\n{optane}\n")
+        (dimm,) = tree.hardware()["dimms"]
+        assert (dimm["size_mib"], dimm["serial"]) == (mib, None)
+
     def test_a_machine_without_dmi(self, tree: Tree) -> None:
         tree.tool("dmidecode", "# dmidecode 3.3\n# No SMBIOS nor DMI entry point found, sorry.\n")
         assert "No SMBIOS" in tree.hardware()["errors"]["dimms"]
@@ -309,6 +321,12 @@ class TestHardware:
             tree.write(f"/sys/block/{name}/{file}", text)
         (disk,) = tree.hardware()["disks"]
         assert disk["transport"] == way
+
+    @pytest.mark.parametrize("none", ["0x0000000000000000", "eui.0000000000000000", "", None, "0"])
+    def test_zeros_are_no_name_of_a_disk(self, none: str | None) -> None:
+        entry = {"name": "sda", "type": "disk", "size": 1000, "serial": 123, "wwn": none}
+        (disk,) = reader.parse_lsblk({"blockdevices": [None, entry]}, {})
+        assert (disk["wwn"], disk["serial"]) == (None, "123")
 
     def test_an_older_lsblk(self, tree: Tree) -> None:
         old = '{"blockdevices": [{"name":"sda", "type":"disk", "size":"1000", "rota":"0",'

@@ -210,6 +210,8 @@ def test_the_node_looks_at_disks_as_the_reader_does() -> None:
     """Two programs, one view: what lsblk prints means the same to both."""
     guard = on_the_node()
     report = json.loads((ROOT / "tests/data/lsblk/server.json").read_text())
+    zeros = {"serial": "0000-0000", "wwn": "0x0000000000000000"}
+    report["blockdevices"].append({"name": "sdy", "type": "disk", "size": 4096, **zeros})
     ids = {"sdb": ["wwn-0x5000c500"]}
     theirs = guard.parse(report["blockdevices"], ids)
     ours = reader.parse_lsblk(report, ids)
