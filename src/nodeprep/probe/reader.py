@@ -1213,8 +1213,9 @@ def hardware_cpu(node: Node) -> Data:
 
 
 def _json(name: str, text: str) -> Data:
+    line = re.search(r"(?m)^\{", text)
     try:
-        found = json.loads(text[text.index("{") :])
+        found = json.loads(text[line.start() if line else text.index("{") :])
     except ValueError:
         raise Failed("%s: its output is no JSON" % name) from None
     if not isinstance(found, dict):

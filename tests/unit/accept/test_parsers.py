@@ -327,6 +327,16 @@ class TestOthers:
         (job,) = parse_fio("fio: a warning\n" + data("fio.json"))
         assert job.read.bytes_per_second == 3.2e9
 
+    def test_a_brace_in_a_warning_begins_no_document(self) -> None:
+        (job,) = parse_fio("fio: unknown option {x}\n  {\n" + data("fio.json"))
+        assert job.read.bytes_per_second == 3.2e9
+
+    def test_fio_that_failed_half_way(self) -> None:
+        said = "fio: pid=4896, err=5/file:ioengines.c:351, func=io_u error, error=Input/output\n"
+        text = data("fio.json").replace('"error": 0', '"error": 5')
+        with pytest.raises(ParseError, match="error 5"):
+            parse_fio(said + text)
+
     def test_fio_that_moved_nothing(self) -> None:
         text = data("fio.json").replace('"io_bytes": 68719476736', '"io_bytes": 0')
         with pytest.raises(ParseError, match="no bytes"):

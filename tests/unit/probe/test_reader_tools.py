@@ -243,6 +243,11 @@ class TestHardware:
             assert cpu["threads_per_core"] is None
             assert cpu["online"] is None
 
+    def test_a_brace_in_a_warning_begins_no_report(self, tree: Tree) -> None:
+        report = json.dumps({"lscpu": [{"field": "Socket(s):", "data": "2"}]})
+        tree.tool("lscpu", f"lscpu: {{}}: no such option\n{report}\n")
+        assert tree.hardware()["cpu"]["sockets"] == 2
+
     def test_lscpu_tells_which_cpus_run(self, tree: Tree) -> None:
         fields = [
             {"field": "CPU(s):", "data": "256", "children": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,8 @@ def _udp(end: dict[str, Any]) -> Iperf3:
 def load_json(text: str, tool: str) -> dict[str, Any]:
     """The JSON object in `text`, after whatever warnings stand before it."""
     body = clean(text)
-    start = body.find("{")
+    line = re.search(r"^\{", body, re.MULTILINE)
+    start = line.start() if line else body.find("{")
     if start < 0:
         raise ParseError(tool, f"no JSON in: {excerpt(text) or 'nothing'}")
     try:
