@@ -366,6 +366,12 @@ class TestOthers:
         text = data("chrony_tracking.txt").replace("C0000201 (192.0.2.1)", own)
         assert not parse_tracking(text).synchronised
 
+    def test_a_source_that_was_lost_long_ago_is_none(self) -> None:
+        text = data("chrony_tracking.txt").replace("0.000500000", "3849.691650391")
+        found = parse_tracking(text)
+        assert not found.synchronised
+        assert found.words.endswith("right to 3849.6924 s")
+
     @pytest.mark.parametrize("part", ["sum_received", "sum"])
     def test_udp_is_what_arrived(self, part: str) -> None:
         """`sum` is the sender's; what was received is told from iperf3 3.12 on."""

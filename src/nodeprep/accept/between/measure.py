@@ -266,8 +266,7 @@ def source_offset_ms(text: str) -> float:
     """How far the clock is ahead, by `chronyc tracking`. ParseError: it follows no source."""
     tracking = parse_tracking(text)
     if not tracking.synchronised or tracking.offset_s is None:
-        why = f"leap status {tracking.leap}, reference {tracking.reference or 'none'}"
-        raise ParseError("chronyc tracking", f"no source is followed ({why})")
+        raise ParseError("chronyc tracking", f"no source is followed ({tracking.words})")
     lines = (line for line in clean(text).splitlines() if line.strip().startswith("System time"))
     sign = -1 if "slow" in next(lines, "") else 1
     return sign * abs(tracking.offset_s) * 1000
