@@ -207,6 +207,7 @@ class TestEthtool:
             ("rx_corrected_bits_phy", ""), ("rx_steer_missed_packets", ""), ("rx_xdp_drop", ""),
             ("tx_dropped_link_down.nic", ""), ("port.tx_dropped_link_down", ""),
             ("dropped_smbus", ""), ("total_missed_irqs", ""), ("rx_csum_bad.nic", ""),
+            ("rx_discard_bytes_cos0", ""), ("rx_discard_packets_cos0", "drop"),
         ],
     )  # fmt: skip
     def test_kinds(self, name: str, kind: str) -> None:

@@ -20,10 +20,11 @@ _DROPS = re.compile(
 _ERRORS = re.compile(r"err(?:or)?s?(?:_|$|\b)|crc|fcs|collision|jabber|timeout_count")
 # What others sent wrongly, or what is not an error of the link, whatever its name says: bits that
 # FEC corrected (rx_err_lane_0_phy), frames that were for nobody here (rx_steer_missed_packets), the
-# BMC's, what was to be sent while there was no link, what a program of XDP chose to drop.
+# BMC's, what was to be sent while there was no link, what a program of XDP chose to drop. Bytes are
+# counted beside the packets that they were (rx_discard_bytes_cos0).
 _HARMLESS = re.compile(
     r"csum|checksum|fdir|fcoe|vlan|filter|unknown|no_proto|ptp|hwtstamp|ipsec|tls"
-    r"|err_lane|steer|smbus|link_down|missed_irq|arfs|xdp"
+    r"|err_lane|steer|smbus|link_down|missed_irq|arfs|xdp|_bytes"
 )
 # The kernel's own: frames of protocols that nobody listens to (LLDP, spanning tree) count here too.
 _KERNELS = ("rx_dropped", "tx_dropped")
