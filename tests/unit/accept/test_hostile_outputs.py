@@ -237,6 +237,27 @@ class TestVariantsOfTheField:
         (xid,) = parse_kernel_log(line).since(2e9)
         assert (xid.code, xid.bus.startswith("0000:17:00")) == (79, True)
 
+    @pytest.mark.parametrize("where", ["GPU-I:05", "GPU-I:01 GPU-CI:02"])
+    def test_an_xid_of_one_instance_of_a_gpu(self, where: str) -> None:
+        line = f"[  12.345678] NVRM: Xid (PCI:0000:17:00 {where}): 95, pid=7, Uncontained: LTC TAG"
+        (xid,) = parse_kernel_log(line).xids
+        assert (xid.code, xid.bus, xid.text) == (95, "0000:17:00", "pid=7, Uncontained: LTC TAG")
+
+    @pytest.mark.parametrize("head", ["1800000000.5 gpu1 kernel: ", "2027-01-15T08:00:00,5+00:00 "])
+    @pytest.mark.parametrize("stamped", [True, False])
+    def test_a_message_of_several_lines_has_one_time_and_one_gpu(
+        self, head: str, stamped: bool
+    ) -> None:
+        text = (
+            "NVRM: The NVIDIA GPU 0000:B3:00.0\n"
+            "NVRM: (PCI ID: 10de:20b0) installed in this system has\n"
+            "NVRM: fallen off the bus and is not responding to commands."
+        )
+        log = head + text.replace("\n", "\n" + (head if stamped else " " * len(head)))
+        (xid,) = parse_kernel_log(log).xids
+        assert (xid.code, xid.bus) == (79, "0000:b3:00.0")
+        assert parse_kernel_log(log).since(1_800_000_001) == ()
+
     def test_errors_of_switches_count_when_they_are_fatal(self) -> None:
         log = parse_kernel_log(
             "[  1.000000] nvidia-nvswitch2: SXid (PCI:0000:c1:00.0): 11004, Non-fatal, Link 36\n"

@@ -12,9 +12,12 @@ TOOL = "kernel log"
 _UNIX = re.compile(r"^(\d{9,11}\.\d+) ")  # journalctl -o short-unix
 _ISO = re.compile(r"^(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,]\d+)?([+-]\d\d:?\d\d|Z)?\s")
 _BOOT = re.compile(r"^\[\s*\d+\.\d+\]")  # dmesg without a time of day
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)\):?\s*(\d+)(?:,\s*(.*))?")
+# `(PCI:0000:17:00 GPU-I:05)`: of a GPU that MIG has split, the instance is told too.
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\):?\s*(\d+)(?:,\s*(.*))?")
 # Some GPUs leave without an XID, and NVSwitches have numbers of their own.
 _FALLEN = re.compile(r"NVRM: (.*fallen off the bus.*)")
+# The driver breaks this message into lines, and names the GPU in the first.
+_NAMED = re.compile(r"NVRM: The NVIDIA GPU ([0-9A-Fa-f:.]+)")
 _ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.\d)?")
 _SXID = re.compile(r"nvidia-nvswitch\d+: SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (Fatal\b.*)")
 FALLEN = 79
@@ -51,15 +54,21 @@ def parse_kernel_log(text: str) -> KernelLog:
     count = 0
     xids: list[Xid] = []
     switches: list[Xid] = []
+    before, named = None, "?"
     for line in clean(text).splitlines():
         known, at = _moment(line)
         count += known
+        # Further lines of one message are indented, and have the time of its first.
+        at = before = at if known or not line[:1].isspace() else before
+        if match := _NAMED.search(line):
+            named = match.group(1).lower()
         if match := _XID.search(line):
             bus, code, rest = match.groups()
             xids.append(Xid(int(code[:6]), bus.lower(), at, (rest or "").strip()))
         elif match := _FALLEN.search(line):
-            bus = _ADDRESS.search(line)
-            xids.append(Xid(FALLEN, bus.group().lower() if bus else "?", at, match.group(1)))
+            address = _ADDRESS.search(line)
+            bus = address.group().lower() if address else named
+            xids.append(Xid(FALLEN, bus, at, match.group(1)))
         elif match := _SXID.search(line):
             bus, code, rest = match.groups()
             switches.append(Xid(int(code[:6]), bus.lower(), at, rest.strip()))
