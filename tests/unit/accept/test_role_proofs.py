@@ -424,6 +424,20 @@ class TestDriver:
         assert found.verdict.blocks is blocks
         assert blocks is ("XID" in found.action or bool(found.action))
 
+    @pytest.mark.parametrize(("asked", "blocks"), [
+        ("0x0 (None) to 0x1 (GPU Reset Required)", True),
+        ("0x0 (None) to 0x2 (Node Reboot Required)", True),
+        ("0x2 (Node Reboot Required) to 0x0 (None)", False),
+    ])  # fmt: skip
+    def test_what_the_driver_asks_for_is_done_first(
+        self, rack: Rack, asked: str, blocks: bool
+    ) -> None:
+        line = f"NVRM: Xid (PCI:0000:17:00): 154, GPU recovery action changed from {asked}"
+        rack.says("journalctl", f"{CLOCK - 60:.6f} gpu1 kernel: {line}\n")
+        found = rack.prove("nvidia_driver").proof("gpu.xid")
+        assert found.verdict.blocks is blocks
+        assert ("what the driver asks for" in found.action) is blocks
+
     def test_an_application_error_is_noted(self, rack: Rack) -> None:
         found = rack.prove("nvidia_driver").proof("gpu.xid")
         assert found.detail["notes"] == ["XID 94 at 0000:17:00: restart the application"]
