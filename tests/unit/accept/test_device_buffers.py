@@ -16,6 +16,7 @@ from nodeprep.model.verdict import Outcome, Verdict
 from tests.unit.accept.nodes import Answer, accepted, document, job, profile, simulated_node
 from tests.unit.accept.test_role_proofs import CLAIMS, Rack
 
+ROWS = "# Datatype: MPI_CHAR.\n# Size      Bandwidth (MB/s)\n1   1.92\n4194304    279577.81\n"
 CUDA = Output(role="openmpi", name="Open MPI for CUDA", argv=("ompi_info",), expect="x")
 OLD = "# OSU MPI-CUDA Bandwidth Test v5.6\n# Size      Bandwidth (MB/s)\n4194304    9000.0\n"
 
@@ -78,6 +79,21 @@ def test_what_was_not_measured_has_not_passed(rack: Rack, answer: Answer, why: s
     found = proven(rack, CUDA)
     assert found.verdict is Outcome.UNKNOWN
     assert why in found.reason
+
+
+@pytest.mark.parametrize(
+    ("title", "on_device"),
+    [
+        ("# OSU MPI-CUDA Bandwidth Test v7.5", True),
+        ("# OSU MPI Bandwidth Test v7.5", False),  # built without CUDA
+        ("# OSU MPI-ROCM Bandwidth Test v7.5", False),
+        ("# OSU MPI-CUDA Bandwidth Test v7.1\n# Send Buffer on HOST (H) and Receive Buffer on "
+         "DEVICE (D)", False),
+    ],
+)  # fmt: skip
+def test_newer_releases_say_only_that_they_are_for_cuda(title: str, on_device: bool) -> None:
+    found = parse_osu_bw(f"{title}\n{ROWS}")
+    assert (found.on_device, found.best) == (on_device, pytest.approx(279.57781))
 
 
 @given(st.text())
