@@ -475,6 +475,24 @@ class TestCudaAndLibraries:
         rack.says("gdrcopy_sanity", "Total: 28, Passed: 26, Failed: 0, Waived: 2\n", rc=0)
         assert rack.prove("gdrcopy").proof("gdrcopy.sanity").verdict is Outcome.UNKNOWN
 
+    @pytest.mark.parametrize(("passed", "waived", "outcome"), [
+        (31, "basic_v2_forcepci_vmmalloc basic_with_tokens data_validation_mix_mappings_cumemalloc",
+         Outcome.PASS),
+        (33, "basic_with_tokens", Outcome.PASS),
+        (31, "basic_v2_forcepci_vmmalloc basic_with_tokens basic_vmmalloc", Outcome.UNKNOWN),
+        (31, "", Outcome.UNKNOWN),
+        (0, "basic_with_tokens", Outcome.UNKNOWN),
+    ])  # fmt: skip
+    def test_gdrcopy_waives_what_is_for_other_platforms(
+        self, rack: Rack, passed: int, waived: str, outcome: Outcome
+    ) -> None:
+        names = waived.split()
+        count = len(names) or 3
+        head = f"Total: {passed + count}, Passed: {passed}, Failed: 0, Waived: {count}\n"
+        listed = "".join(f"    {name}\n" for name in names)
+        rack.says("gdrcopy_sanity", f"{head}\nList of waived tests:\n{listed}\n\n")
+        assert rack.prove("gdrcopy").proof("gdrcopy.sanity").verdict is outcome
+
     def test_mpi_that_starts_one_process(self, rack: Rack) -> None:
         rack.says("mpirun", "gpu1\n")
         assert "openmpi.launch" in red(rack.prove("openmpi"))

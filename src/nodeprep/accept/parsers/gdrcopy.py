@@ -11,16 +11,20 @@ TOOL = "gdrcopy_sanity"
 _COUNTS = re.compile(
     r"Total:\s*(\d+),\s*Passed:\s*(\d+),\s*Failed:\s*(\d+)(?:,\s*Waived:\s*(\d+))?"
 )
+_WAIVED = re.compile(r"^List of waived tests:\n((?:[ \t]+\S+[ \t]*(?:\n|$))+)", re.MULTILINE)
 _RATE = re.compile(r"^(?:average )?(write|read) BW:\s*(\S+?)\s*MB/s", re.MULTILINE | re.IGNORECASE)
 _CHECK = re.compile(r"\d+%:\s*Checks:\s*(\d+),\s*Failures:\s*(\d+),\s*Errors:\s*(\d+)")
 
 
 @dataclass(frozen=True)
 class GdrcopySanity:
+    """`waived_tests`: their names, where the tool lists them (from 2.4 on)."""
+
     total: int
     passed: int
     failed: int
     waived: int
+    waived_tests: tuple[str, ...] = ()
 
 
 def parse_gdrcopy_sanity(text: str) -> GdrcopySanity:
@@ -29,7 +33,9 @@ def parse_gdrcopy_sanity(text: str) -> GdrcopySanity:
     found: GdrcopySanity | None = None
     for match in _COUNTS.finditer(body):
         total, passed, failed, waived = (int((group or "0")[:9]) for group in match.groups())
-        found = GdrcopySanity(total, passed, failed, waived)
+        names = _WAIVED.search(body, match.end())
+        listed = tuple(names.group(1).split()) if names else ()
+        found = GdrcopySanity(total, passed, failed, waived, listed)
     for match in _CHECK.finditer(body) if found is None else ():
         checks, failures, errors = (int(group[:9]) for group in match.groups())
         found = GdrcopySanity(checks, checks - failures - errors, failures + errors, 0)
