@@ -219,6 +219,15 @@ class TestVariantsOfTheField:
         text = re.sub(r" \(UUID: [^)]*\)", "", printed["nvlink"])
         assert [len(gpu.active) for gpu in parse_nvlink(text)] == [12] * 4
 
+    @pytest.mark.parametrize("instead", [r"\1N/A", ""])
+    def test_a_gpu_that_tells_no_errors_of_its_links_has_not_passed(
+        self, printed: Printed, instead: str
+    ) -> None:
+        head, gpu, rest = printed["nvlink errors"].partition("GPU 3: ")
+        mute = re.sub(r"(?m)^(\s+Link .*: )\d+$", instead, rest)
+        with pytest.raises(ParseError, match="no counter of GPU 3"):
+            parse_nvlink_errors(head + gpu + mute)
+
     def test_a_decimal_comma(self, printed: Printed) -> None:
         text = re.sub(r"(\d)\.(\d\d?\b)(?!\.)", r"\1,\2", printed["nccl tests"])
         assert parse_nccl_test(text).busbw() == parse_nccl_test(printed["nccl tests"]).busbw()

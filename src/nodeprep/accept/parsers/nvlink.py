@@ -48,22 +48,24 @@ def parse_nvlink(text: str) -> tuple[GpuLinks, ...]:
 def parse_nvlink_errors(text: str) -> dict[tuple[int, int], int]:
     """Replays, recoveries and CRC errors together, by (GPU, link), since they were last cleared.
 
-    ParseError without any counter: then nothing is known. A counter that is not told (N/A) is
-    left out, and a link of which none is told too.
+    ParseError where a GPU tells none of its counters: then nothing is known of it. A counter that
+    is not told (N/A) is left out, and a link of which none is told too.
     """
     found: dict[tuple[int, int], int] = {}
-    gpu = None
+    gpus: list[int] = []
     for line in clean(text).splitlines():
         if match := _GPU.match(line.strip()):
-            gpu = int(match.group(1))
-        elif (link := _LINK.match(line)) and gpu is not None:
+            gpus.append(int(match.group(1)))
+        elif (link := _LINK.match(line)) and gpus:
             error = _ERRORS.match(link.group(2).strip())
             count = whole(error.group(2)) if error else None
             if count is not None and count >= 0:
-                key = gpu, int(link.group(1))
+                key = gpus[-1], int(link.group(1))
                 found[key] = found.get(key, 0) + count
     if not found:
         raise ParseError("nvidia-smi nvlink -e", f"no counter in: {excerpt(text) or 'nothing'}")
+    if mute := sorted(set(gpus) - {gpu for gpu, _ in found}):
+        raise ParseError("nvidia-smi nvlink -e", f"no counter of GPU {', '.join(map(str, mute))}")
     return found
 
 
