@@ -23,6 +23,7 @@ NEEDED = {2: ("memory", "pcie"), 3: ("diagnostic", "targeted_stress"), 4: ("memt
 # Figures of which more is better, and which must be alike on all GPUs.
 ALIKE = re.compile(r"bandwidth|stress level|gflops|tflops", re.IGNORECASE)
 RMA = "run `dcgmi diag` on that GPU alone; reset it; if it fails again, RMA with this output"
+IN_USE = "end what holds the GPUs' memory (gpu.unused), and accept again"
 START = "start nvidia-dcgm.service and read its journal"
 DIAG = 'dcgmi diag -r {run} -j -v; printf "\\nended with %d\\n" $?'
 
@@ -39,8 +40,9 @@ def test_the_vendors_diagnostic_passes(proof: Proof, gpus: GpuPart, level: Level
         or f"{len(found.with_status('pass'))} results pass (DCGM {found.version or 'unknown'})",
         action=RMA,
     )
-    for result in (*found.with_status("warn"), *found.with_status("skip")):
-        word = "warns" if result.status == "warn" else "was skipped"
+    complaints = [result for result in found.with_status("pass") if result.warnings]
+    for result in (*found.with_status("warn"), *found.with_status("skip"), *complaints):
+        word = "was skipped" if result.status == "skip" else "warns"
         proof.note(f"{result.test} {word} {_places(result.gpus)}: {_why(result.warnings)}")
     _alike(proof, found.figures())
     if not failed:
@@ -72,6 +74,9 @@ def _enough(found: Diagnosis, gpus: GpuPart, run: int) -> None:
     seen = {gpu for result in found.with_status("pass") for gpu in result.gpus}
     if every - seen:
         raise Unknown(f"nothing was said of {_places(sorted(every - seen))}")
+    if shrunk := next((result for result in found.results if result.shrunk), None):
+        where = f"{shrunk.test} got too little memory {_places(shrunk.gpus)}"
+        raise Unknown(f"{where}: {_why(shrunk.warnings)}", action=IN_USE)
     for test in (test for first, tests in NEEDED.items() if run >= first for test in tests):
         if missing := sorted(every - found.passed_on(test)):
             raise Unknown(f"{test} did not run {_places(missing)}", action="run it by hand")

@@ -369,6 +369,31 @@ class TestDiagnostic:
         assert found.verdict is Outcome.UNKNOWN
         assert reason in found.reason
 
+    def test_a_pass_over_too_little_memory_is_none(self, rack: Rack) -> None:
+        document = json.loads(data("dcgm4_r3.json"))
+        results = document["DCGM Diagnostic"]["test_categories"][1]["tests"][0]["results"]
+        warning = "Couldn't allocate at least 75.0% of GPU memory on GPU 3"
+        results[3].update(warnings=[{"error_category": 4, "error_id": 9, "warning": warning}])
+        found = self.diagnosed(rack, json.dumps(document))
+        assert found.verdict is Outcome.UNKNOWN
+        assert f"memory got too little memory on GPU3: {warning}" in found.reason
+        assert "gpu.unused" in found.action
+
+    def test_what_is_wrong_with_no_gpu_of_its_own_counts(self, rack: Rack) -> None:
+        document = json.loads(data("dcgm4_r3.json"))
+        test = document["DCGM Diagnostic"]["test_categories"][0]["tests"][0]
+        test["test_summary"] = {"status": "Fail", "warnings": [{"warning": "Fabric manager: off"}]}
+        found = self.diagnosed(rack, json.dumps(document), 226)
+        assert found.verdict is Outcome.FAIL
+        assert "software on the node: Fabric manager: off" in found.read
+
+    def test_a_pass_that_complains_is_noted(self, rack: Rack) -> None:
+        document = json.loads(data("dcgm4_r3.json"))
+        results = document["DCGM Diagnostic"]["test_categories"][0]["tests"][0]["results"]
+        results[1]["warnings"] = [{"warning": "Row remapping is near its limit"}]
+        notes = self.diagnosed(rack, json.dumps(document)).detail["notes"]
+        assert "software warns on GPU1: Row remapping is near its limit" in notes
+
     def test_a_code_that_contradicts_the_words_is_unknown(self, rack: Rack) -> None:
         found = self.diagnosed(rack, data("dcgm3_r3.json"), 205)
         assert found.verdict is Outcome.UNKNOWN

@@ -17,6 +17,9 @@ _STATUS = {
     "warn": "warn", "warning": "warn",
     "skip": "skip", "skipped": "skip", "not run": "skip", "notrun": "skip", "not_run": "skip",
 }  # fmt: skip
+_NO_MEMORY = re.compile(
+    r"(?:could ?n[o']t|cannot|unable to|failed to) allocate|allocat\w* .*\bfailed", re.IGNORECASE
+)
 _FIGURE = re.compile(r"^GPU\s+(\d+):?\s+(.*?):?\s+([0-9][0-9.,]*)\s*([A-Za-z/%]*)\s*$")
 
 
@@ -26,6 +29,7 @@ class DiagResult:
 
     test    as DCGM's plugins are called: memory, pcie, diagnostic, targeted_stress, …
     status  pass, fail, warn, skip, or unknown for a word that is none of DCGM's
+    shrunk  it got less memory than it must test, which DCGM 4 tells of a pass too
     """
 
     category: str
@@ -34,6 +38,10 @@ class DiagResult:
     status: str
     warnings: tuple[str, ...]
     info: tuple[str, ...]
+
+    @property
+    def shrunk(self) -> bool:
+        return any(_NO_MEMORY.search(warning) for warning in self.warnings)
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ def parse_dcgm(text: str) -> Diagnosis:
         _result(str(category.get("category", "")), str(test.get("name", "")), result)
         for category in _objects(root.get("test_categories"))
         for test in _objects(category.get("tests"))
-        for result in _objects(test.get("results"))
+        for result in _results_of(test)
     )
     if not results:
         raise ParseError(TOOL, f"no results in: {excerpt(text)}")
@@ -113,13 +121,25 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def _results_of(test: dict[str, Any]) -> list[dict[str, Any]]:
+    """DCGM 4 sums a test up: what is wrong with no GPU of its own is said there alone."""
+    results, summary = _objects(test.get("results")), test.get("test_summary")
+    if not isinstance(summary, dict) or "status" not in summary:
+        return results
+    told = {_word(result) for result in results}
+    return results if _word(summary) in told else [*results, summary]
+
+
+def _word(result: dict[str, Any]) -> str:
+    return _STATUS.get(" ".join(str(result.get("status", "")).lower().split()), "unknown")
+
+
 def _result(category: str, test: str, result: dict[str, Any]) -> DiagResult:
-    word = " ".join(str(result.get("status", "")).lower().split())
     return DiagResult(
         category=category,
         test=plugin(test),
         gpus=_gpus(result),
-        status=_STATUS.get(word, "unknown"),
+        status=_word(result),
         warnings=_texts(result.get("warnings")),
         info=_texts(result.get("info")),
     )
