@@ -19,6 +19,8 @@ _FABRIC = (
     "then look at the NVSwitches (lspci) and their SXid lines in the kernel's log"
 )
 _OFF_BUS = "power the node off and on; then reseat or RMA"
+_OTHER_CUDA = "install NCCL, nccl-tests and the driver for one CUDA (roles nccl, nvidia_driver)"
+_CRASHED = "look at gpu.xid; reset the GPU; if it comes back, run dcgmi diag; then RMA"
 _IN_USE = "end what holds the GPUs (gpu.unused), and set compute mode Default"
 # Searched in lower case, the first that is found: CUDA's, NVML's and NCCL's own words.
 _SAID = (
@@ -36,9 +38,21 @@ _SAID = (
     ("busy or unavailable", _IN_USE),
     ("invalid number of gpus", "look at gpu.answer for the GPU that is missing, and at MIG"),
     ("out of memory", _IN_USE),
+    ("nvlink error", "look at gpu.nvlink and gpu.nvlink_errors; reset the GPUs; reseat or RMA"),
+    ("peer access is not supported", "look at gpu.p2p: ACS, the IOMMU, or a hypervisor"),
+    ("peer mapping resources", "look at gpu.p2p; reset the GPUs or reboot"),
+    ("named symbol not found", _OTHER_CUDA),
+    ("no kernel image", _OTHER_CUDA),
+    ("unsupported toolchain", _OTHER_CUDA),
+    ("invalid device ordinal", "look at gpu.answer for the GPU that is missing, and at MIG"),
+    ("failed to extend /dev/shm", "make room in /dev/shm: remount it with half of the memory"),
+    ("no space left on device", "make room in /dev/shm and on the disk"),
     ("ecc error", "look at gpu.ecc; reset the GPU; then RMA"),
     ("no socket interface found", "look at NCCL_SOCKET_IFNAME and the node's interfaces"),
     ("error while loading shared libraries", "converge the role that brings the library"),
+    ("unspecified launch failure", _CRASHED),
+    ("illegal memory access", _CRASHED),
+    ("illegal instruction", _CRASHED),
     ("unknown error", "look at gpu.xid; reboot"),
     ("permission", "run as root; look at the permissions of /dev/nvidia*"),
 )  # fmt: skip

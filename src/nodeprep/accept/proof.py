@@ -163,10 +163,10 @@ def _must_have_run(tool: str, ran: Ran, accept: tuple[int, ...], limit_s: float)
     if ran.timed_out or (ran.rc == _TIMED_OUT and _TIMED_OUT not in accept):
         raise Unknown(f"{tool} did not end within {limit_s:.3g} s", action="look for a hang")
     if ran.rc not in accept:
-        said = excerpt(ran.stderr) or excerpt(ran.stdout)
         whole = f"{ran.stderr}\n{ran.stdout}"
         raise Unknown(
-            causes.why_not(tool, ran.rc, said), action=causes.what_now(tool, ran.rc, whole)
+            causes.why_not(tool, ran.rc, excerpt(whole)),
+            action=causes.what_now(tool, ran.rc, whole),
         )
 
 

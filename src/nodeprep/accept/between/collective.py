@@ -166,7 +166,7 @@ class AllReduce:
         except ParseError as problem:
             if troubles:
                 return self.nothing(troubles[0])
-            said = excerpt(answer.stderr) or excerpt(answer.stdout) or str(problem)
+            said = excerpt(f"{answer.stderr}\n{answer.stdout}") or str(problem)
             return self.nothing(Trouble(why=f"{TOOL} ended with {answer.rc}: {said}"))
 
     def _read(self, answer: Ran) -> GroupFigures:

@@ -8,6 +8,14 @@ import re
 # CSI sequences (nvidia-smi underlines its headings), OSC sequences, and lone escapes.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)", re.DOTALL)
 _NUMBER = re.compile(r"^[+-]?\d+(?:[.,]\d+)?(?:[eE][+-]?\d+)?$")
+# As `Test NCCL failure common.cu:958 'unhandled cuda error'`, `WAIVED`, `ERROR: …` have them.
+_COMPLAINT = re.compile(
+    r"\b(?:error|failed|failure|fatal|waived|unable|cannot|couldn't|not supported|NCCL WARN)\b",
+    re.IGNORECASE,
+)
+_CAUSE = re.compile(r"NCCL WARN")
+# NCCL tells in INFO what it does without, and by which calls an error came up.
+_HARMLESS = re.compile(r"NCCL INFO|\bwarning:", re.IGNORECASE)
 
 
 class ParseError(ValueError):
@@ -42,6 +50,19 @@ def whole(text: str | None) -> int | None:
 
 
 def excerpt(text: str, limit: int = 160) -> str:
-    """The start of an output on one line, for a message."""
-    line = " | ".join(part.strip() for part in clean(text).splitlines() if part.strip())
+    """An output on one line, for a message: what fits of its start, or of what it complains of.
+
+    Tools that print much say at its end why they gave up, and NCCL some way above that.
+    """
+    parts = [part.strip() for part in clean(text).splitlines() if part.strip()]
+    line = " | ".join(parts)
+    if len(line) <= limit:
+        return line
+    line = " | ".join(_complaints(parts) or parts)
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _complaints(lines: list[str]) -> list[str]:
+    """Each once; those first that tell a cause, of which the others are the consequence."""
+    said = [line for line in lines if _COMPLAINT.search(line) and not _HARMLESS.search(line)]
+    return sorted(dict.fromkeys(said), key=lambda line: not _CAUSE.search(line))
