@@ -16,7 +16,7 @@ gpu1:4711:4711 [0] NCCL INFO NET/Plugin: Failed to find ncclNetPlugin_v6 symbol.
 """
 TAIL = """\
 gpu1:4711:4719 [1] NCCL INFO init.cc:1358 -> 1
-gpu1: Test NCCL failure common.cu:958 'unhandled {kind} error (run with NCCL_DEBUG=INFO for details)'
+gpu1: Test NCCL failure common.cu:958 'unhandled {kind} error (run with NCCL_DEBUG=INFO)'
  .. gpu1 pid 4711: Test failure common.cu:842
 """
 
