@@ -1051,7 +1051,10 @@ def _said(gpu: Any, *paths: str) -> Optional[str]:
     for path in paths:
         text = (gpu.findtext(path) or "").strip()
         bare = text.strip("[]").strip().lower()
-        unsaid = ("n/a", "not supported", "unknown", "err!", "insufficient", "requested func")
+        unsaid = (
+            "n/a", "not supported", "unknown", "err!", "insufficient", "requested func",
+            "function not found", "unable to",
+        )  # fmt: skip
         if bare and not bare.startswith(unsaid) and "is lost" not in bare:
             return text
     return None

@@ -44,7 +44,8 @@ TOOLS: dict[str, tuple[str, Parse]] = {
 }
 UNSAID = ("N/A", "[N/A]", "ERR!", "[Unknown Error]", "Unknown Error", "GPU is lost",
           "[GPU is lost]", "Not Supported", "[Insufficient Permissions]",
-          "Requested functionality has been deprecated", "", "???", "nicht verfügbar")  # fmt: skip
+          "Requested functionality has been deprecated",
+          "[Function Not Found]", "Unable to query", "", "???", "nicht verfügbar")  # fmt: skip
 ASIDE = (
     "WARNING: infoROM is corrupted at gpu 0000:17:00.0",
     "Warnung: Gebietsschema kann nicht gesetzt werden",
@@ -120,6 +121,14 @@ class TestDocument:
         text, parse = printed[name], TOOLS[name][1]
         more = "<edpp_multiplier>N/A</edpp_multiplier><new><block>1</block></new>"
         assert parse(re.sub(r"(</\w+>)", rf"\1{more}", text, count=40)) == parse(text)
+
+    def test_the_power_limit_under_every_name(self, printed: Printed, name: str) -> None:
+        text, parse = printed[name], TOOLS[name][1]
+        block, limit = r"(</?)(?:gpu_)?power_readings>", r"(</?)(?:current_)?power_limit>"
+        for words in (("power_readings", "power_limit"), ("gpu_power_readings", "power_limit"),
+                      ("gpu_power_readings", "current_power_limit")):  # fmt: skip
+            other = re.sub(block, rf"\1{words[0]}>", text)
+            assert parse(re.sub(limit, rf"\1{words[1]}>", other)) == parse(text), words
 
     def test_elements_in_another_order(self, printed: Printed, name: str) -> None:
         text, parse = printed[name], TOOLS[name][1]

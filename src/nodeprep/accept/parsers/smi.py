@@ -115,6 +115,7 @@ def _gpu(node: ET.Element) -> GpuHealth:
         temperature=number(_text(node, "temperature/gpu_temp")),
         power_limit=number(
             _text(node, "gpu_power_readings/current_power_limit")
+            or _text(node, "gpu_power_readings/power_limit")
             or _text(node, "power_readings/power_limit")
         ),
         reasons=_reasons(node),
