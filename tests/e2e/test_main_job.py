@@ -142,6 +142,20 @@ class TestDrift:
         assert all(nodes[name]["changed"] == [] for name in ("gpu2", "gpu3", "nas1"))
         assert site.document("drift")[0] == 0
 
+    def test_a_version_that_is_gone_is_told_with_those_there_are(self, site: Site) -> None:
+        """An archive drops a version when the next one comes: inventories outlive their pins."""
+        pinned = site.inventory.parent / "host_vars" / "gpu2.yml"
+        pinned.parent.mkdir()
+        pinned.write_text("nccl_version: 2.16.9-1+cuda12.0\n")
+        _, nodes = site.document("provision", "--limit", "gpu2", "--only", "nccl")
+        pinned.unlink()
+        fault = nodes["gpu2"]["fault"]
+        assert fault["type"] == "NodeFault"
+        assert "libnccl2=2.16.9-1+cuda12.0 (there: 2.21.5-1+cuda12.4" in fault["message"]
+        assert "set a version that is there" in fault["hint"]
+        code, nodes = site.document("provision", "--limit", "gpu2")
+        assert (code, nodes["gpu2"]["state"]) == (0, "joined")
+
     def test_an_unreachable_node_is_no_drift(self, site: Site) -> None:
         site.rack.inject("gpu3", "port_refused")
         try:

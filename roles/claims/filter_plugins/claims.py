@@ -16,6 +16,7 @@ from ansible.errors import AnsibleFilterError
 
 Claim = dict[str, Any]
 WHOLE = ("sysctl", "kernel_argument")  # a role's are in one file
+VERSIONS_TOLD = 5  # by not_offered, the newest
 ENABLED = ("enabled", "static", "generated", "alias", "indirect", "linked", "transient")
 
 
@@ -129,6 +130,23 @@ def _dpkg(text: str) -> dict[str, tuple[str | None, str]]:
 def apt_names(claims: list[Claim]) -> list[str]:
     """Packages as apt takes them: `name` or `name=version`."""
     return [f"{c['name']}={c['version']}" if c.get("version") else c["name"] for c in claims]
+
+
+def not_offered(claims: list[Claim], madison: str) -> str:
+    """Packages that no repository has in the wanted version, with the versions that there are.
+
+    `madison` is the output of `apt-cache madison name…`. Empty when all can be had.
+    """
+    offered: dict[str, list[str]] = {}
+    for line in madison.splitlines():
+        name, _, rest = line.partition("|")
+        offered.setdefault(name.strip(), []).append(rest.partition("|")[0].strip())
+    told = []
+    for claim, wanted in zip(claims, apt_names(claims), strict=True):
+        there = list(dict.fromkeys(offered.get(claim["name"], ())))
+        if not there or claim.get("version") not in (None, "", *there):
+            told.append(f"{wanted} (there: {', '.join(there[:VERSIONS_TOLD]) or 'none'})")
+    return ", ".join(told)
 
 
 def sysctls(claims: list[Claim], text: str) -> list[Claim]:
@@ -397,9 +415,9 @@ class FilterModule:
 
     def filters(self) -> dict[str, Any]:
         names = (
-            todo, notified, secret, files, parents, packages, apt_names, sysctls, assignment,
-            modules, built_files, unbuilt, arguments, argument_words, argument_names, show, units,
-            mount_unit, mount_links, mounts, gpu_settable, gpu_query, gpus, gpu_set, mig_differs,
-            nics, nic_changes,
+            todo, notified, secret, files, parents, packages, apt_names, not_offered, sysctls,
+            assignment, modules, built_files, unbuilt, arguments, argument_words, argument_names,
+            show, units, mount_unit, mount_links, mounts, gpu_settable, gpu_query, gpus, gpu_set,
+            mig_differs, nics, nic_changes,
         )  # fmt: skip
         return {f"claims_{function.__name__}": function for function in names}

@@ -43,6 +43,8 @@ _NODE_FAULTS = (
      "it resolves no names: check its DNS"),
     (r"Failed to fetch|Failed to update (apt )?cache|Could not connect|Connection timed out",
      "it does not reach a package mirror: check its network, and the addresses in the inventory"),
+    (r"no repository of this node has",
+     "set a version that is there in the inventory, or a repository that keeps the old ones"),
     (r"No package matching|Unable to locate package|no available installation candidate",
      "no repository of the node has that package or version: check /etc/apt and the inventory"),
 )  # fmt: skip

@@ -84,6 +84,7 @@ def test_a_failed_task_is_an_error_with_the_last_lines_of_what_was_said() -> Non
         ("write /x: No space left on device", "disk is full"),
         ("Failed to lock apt for exclusive operation: E:Could not get lock", "did not end in time"),
         ("No package matching 'libnccl2' is available", "no repository"),
+        ("no repository of this node has a=1 (there: 2)", "set a version that is there"),
         ("Failed to update cache: E:Temporary failure resolving 'mirror'", "DNS"),
     ],
 )

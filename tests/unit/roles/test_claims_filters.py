@@ -166,6 +166,30 @@ class TestPackages:
             "b",
         ]
 
+    def test_what_no_repository_has_is_told_with_what_there_is(self) -> None:
+        wanted = [
+            {"name": "libnccl2", "version": "2.16.6-1+cuda12.0"},
+            {"name": "curl", "version": "7.88.1"},
+            {"name": "htop"},
+            {"name": "gone"},
+        ]
+        madison = (
+            "  libnccl2 | 2.21.5-1+cuda12.4 | https://repo.example / Packages\n"
+            "  libnccl2 | 2.16.5-1+cuda12.0 | https://repo.example / Packages\n"
+            "  libnccl2 | 2.16.5-1+cuda12.0 | file:/mirror / Packages\n"
+            "      curl | 7.88.1 | https://repo.example / Packages\n"
+            "      htop | 3.2.2-2 | https://repo.example / Packages\n"
+        )
+        assert call("not_offered", wanted, madison) == (
+            "libnccl2=2.16.6-1+cuda12.0 (there: 2.21.5-1+cuda12.4, 2.16.5-1+cuda12.0), "
+            "gone (there: none)"
+        )
+        assert call("not_offered", wanted[1:3], madison) == ""
+
+    @given(st.text())
+    def test_any_output_of_apt_cache_is_read(self, text: str) -> None:
+        call("not_offered", [{"name": "a", "version": "1"}], text)
+
     @given(st.text())
     def test_any_output_of_dpkg_is_read(self, text: str) -> None:
         call("packages", [{"name": "a", "held": True}], text)
