@@ -80,3 +80,15 @@ class BadInput(NodeprepError):
         if self.hint:
             lines.append(f"  {self.hint}")
         return "\n".join(lines)
+
+
+def told(error: Exception) -> dict[str, str]:
+    """An error as an event carries it from one process to another: its type, message and hint."""
+    if not isinstance(error, NodeprepError):
+        error = ToolFailure(
+            f"{type(error).__name__}: {error}", hint="this is a fault of nodeprep; please report it"
+        )
+    message = error.message
+    if isinstance(error, BadInput) and error.problems:
+        message = "; ".join((message, *error.problems))
+    return {"type": type(error).__name__, "message": message, "hint": error.hint}

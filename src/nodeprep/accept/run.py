@@ -14,7 +14,7 @@ from nodeprep.accept.gate import Decision, decide, is_proof
 from nodeprep.accept.job import Job
 from nodeprep.accept.plugin import Acceptance
 from nodeprep.accept.session import NodeSession
-from nodeprep.errors import Interrupted, NodeprepError, ToolFailure
+from nodeprep.errors import Interrupted, NodeprepError, ToolFailure, told
 from nodeprep.model.event import Event, What
 
 Emit = Callable[[Event], None]
@@ -41,7 +41,7 @@ def accept(job: Job, session: NodeSession, emit: Emit) -> Decision:
     reasons = (*problems, *decision.reasons)
     node = job.document.node.name
     for error in (*_of_session(session), *(ToolFailure(problem) for problem in problems)):
-        emit(Event(what=What.ERROR, node=node, data=as_data(error)))
+        emit(Event(what=What.ERROR, node=node, data=told(error)))
     counts = Counter(str(verdict.verdict) for verdict in acceptance.verdicts)
     done = {
         "collected": acceptance.collected,
@@ -51,11 +51,6 @@ def accept(job: Job, session: NodeSession, emit: Emit) -> Decision:
     }
     emit(Event(what=What.DONE, node=node, data=done))
     return Decision(not reasons, reasons)
-
-
-def as_data(error: NodeprepError) -> dict[str, str]:
-    """An error as an event carries it."""
-    return {"type": type(error).__name__, "message": error.message, "hint": error.hint}
 
 
 def arguments(job: Job, empty: Path) -> list[str]:

@@ -12,7 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, EXIT_TOOL_FAILURE, Interrupted
+from nodeprep.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_GOOD,
+    EXIT_TOOL_FAILURE,
+    BadInput,
+    Interrupted,
+    NodeprepError,
+    ToolFailure,
+    told,
+)
 from nodeprep.model.event import Event, What
 
 if TYPE_CHECKING:
@@ -28,15 +37,15 @@ def main() -> int:
         job = _read_job(sys.stdin.read())
     except ValueError as problem:
         # pydantic's messages can repeat the input: only the places are told.
-        _fail(emit, "BadInput", f"the job is not one: {_places(problem)}")
+        _fail(emit, BadInput(f"the job is not one: {_places(problem)}"))
         return EXIT_BAD_INPUT
     try:
         return _accept(job, emit)
     except (Interrupted, KeyboardInterrupt):
-        _fail(emit, "Interrupted", "the acceptance was interrupted")
+        _fail(emit, Interrupted("the acceptance was interrupted"))
         return EXIT_TOOL_FAILURE
     except Exception as problem:  # noqa: BLE001 - a worker's last word is an event
-        _fail(emit, "ToolFailure", f"acceptance broke: {type(problem).__name__}: {problem}")
+        _fail(emit, ToolFailure(f"acceptance broke: {type(problem).__name__}: {problem}"))
         return EXIT_TOOL_FAILURE
 
 
@@ -97,8 +106,8 @@ def _events() -> Callable[[Event], None]:
     return emit
 
 
-def _fail(emit: Callable[[Event], None], kind: str, message: str) -> None:
-    emit(Event(what=What.ERROR, data={"type": kind, "message": message, "hint": ""}))
+def _fail(emit: Callable[[Event], None], error: NodeprepError) -> None:
+    emit(Event(what=What.ERROR, data=told(error)))
 
 
 def _places(problem: ValueError) -> str:

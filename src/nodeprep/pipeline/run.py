@@ -20,6 +20,7 @@ from nodeprep.errors import (
     Interrupted,
     NodeprepError,
     ToolFailure,
+    told,
 )
 from nodeprep.inventory import Site
 from nodeprep.ledger import Ledger
@@ -128,7 +129,7 @@ class Run:
 
     def fail(self, work: Work, error: NodeprepError) -> None:
         """The node cannot go on; the others do."""
-        data = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
+        data = told(error)
         self.feed(Event(what=What.ERROR, node=work.name, data=data))
         self.failed(work, data)
 

@@ -36,7 +36,7 @@ from typing import Any, TextIO
 
 from gevent.pool import Pool
 
-from nodeprep.errors import BadInput, NodeFault, NodeprepError, ToolFailure
+from nodeprep.errors import NodeFault, NodeprepError, told
 from nodeprep.remote import Address, KeptRemote, Remote, Result, kept, remotes
 
 CONCURRENCY = 20
@@ -62,14 +62,7 @@ class Emitter:
         self("note", node, {"text": text})
 
     def error(self, node: str, error: Exception) -> None:
-        if isinstance(error, NodeprepError):
-            kind, message, hint = type(error).__name__, error.message, error.hint
-            if isinstance(error, BadInput) and error.problems:
-                message = "; ".join((message, *error.problems))
-        else:
-            kind, message = ToolFailure.__name__, f"{type(error).__name__}: {error}"
-            hint = "this is a fault of nodeprep; please report it"
-        self("error", node, {"type": kind, "message": message, "hint": hint})
+        self("error", node, told(error))
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):

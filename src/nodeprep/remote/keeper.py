@@ -40,7 +40,7 @@ from gevent import os as gevent_os
 from gevent.lock import RLock
 from gevent.server import StreamServer
 
-from nodeprep.errors import NodeprepError, ToolFailure, Unreachable
+from nodeprep.errors import Unreachable, told
 from nodeprep.remote.node import Remote, remotes
 
 
@@ -54,12 +54,8 @@ class Keeper:
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return self._answer(request)
-        except NodeprepError as error:
-            told = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
-            return {"error": told}
         except Exception as error:  # noqa: BLE001 - one request must not end the others
-            what = f"{type(error).__name__}: {error}"
-            return {"error": {"type": ToolFailure.__name__, "message": what, "hint": ""}}
+            return {"error": told(error)}
 
     def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         name = request["node"]

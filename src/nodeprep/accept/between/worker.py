@@ -35,7 +35,7 @@ from nodeprep.accept.between.figures import ClockFigures, GroupFigures, PairFigu
 from nodeprep.accept.between.job import Collective, Job
 from nodeprep.accept.between.measure import PairTest, clock, why_busy
 from nodeprep.accept.between.search import Group, search
-from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, NodeprepError
+from nodeprep.errors import EXIT_BAD_INPUT, EXIT_GOOD, NodeprepError, told
 from nodeprep.model.event import Event, What
 from nodeprep.remote import KeptRemote, Remote, connected, kept, remotes
 
@@ -216,8 +216,7 @@ def _reached(job: Job) -> dict[str, Remote | KeptRemote]:
 
 
 def _error(name: str, error: NodeprepError) -> Event:
-    data = {"type": type(error).__name__, "message": error.message, "hint": error.hint}
-    return Event(what=What.ERROR, node=name, data=data)
+    return Event(what=What.ERROR, node=name, data=told(error))
 
 
 if __name__ == "__main__":
