@@ -75,6 +75,13 @@ class TestFromRootPasswordToTheCluster:
         assert code == 0, {name: node["why"] for name, node in nodes.items()}
         assert logins(site) == {name: number + 1 for name, number in before.items()}
 
+    def test_what_passes_the_quick_proofs_passes_under_stress(self, site: Site) -> None:
+        code, nodes = site.document("accept", "--level", "stress", "--limit", "gpu3")
+        assert unmet(nodes["gpu3"]) == set()
+        assert (code, nodes["gpu3"]["state"]) == (0, "joined")
+        proofs = {v["claim"].partition("proof:")[2] for v in nodes["gpu3"]["verdicts"]}
+        assert proofs >= {"gpu.gemm_tf32", "gpu.memory_bandwidth", "nccl.alltoall.busbw"}
+
     def test_plain_ansible_finds_nothing_to_change(self, site: Site) -> None:
         for mode in (["--check"], []):
             told = site.ansible("--limit", "gpu2,nas1", *mode)
