@@ -9,6 +9,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from nodeprep import inventory
 from nodeprep.model.profile import Gate, Profile
 from nodeprep.resources import data_dir
 
@@ -42,6 +43,21 @@ def test_the_four_boards_the_plain_server_and_the_lab_are_carried() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_profile_is_valid_and_named_as_its_file(path: Path) -> None:
     assert profile(path.stem).name == path.stem
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_role_compiles_for_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no GPUs were rented: what is about them is then not applicable, or not claimed."""
+    monkeypatch.setenv("NODEPREP_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("NODEPREP_CACHE", str(tmp_path / "cache"))
+    settings = {"nodeprep_site": "x", "nodeprep_profile": path.stem, "node_os": "debian12"}
+    hosts = {"node1": {"ansible_host": "192.0.2.7", "nccl_socket_ifname": "ens5f0"}}
+    site = tmp_path / "x.yaml"
+    site.write_text(yaml.safe_dump({"gpu_nodes": {"hosts": hosts, "vars": settings}}))
+    (found,) = inventory.load(site).documents
+    assert len(found.claims) > 100
 
 
 @pytest.mark.parametrize("name", BOARDS)
