@@ -23,7 +23,10 @@ from nodeprep.lab import rack
 from nodeprep.model.claim import Claim
 
 # Without these nothing could be read or mended any more.
-VITAL = {"sudo", "python3", "python3-apt", "openssh-server", "ethtool", "dmidecode", "pciutils"}
+VITAL = {
+    "sudo", "python3", "python3-apt", "openssh-server", "ethtool", "dmidecode", "pciutils",
+    "procps",  # openssh-server depends on it: its reload is a /bin/kill
+}  # fmt: skip
 # Tools that the rest of the system runs on: nothing may stand in their way.
 BASIC = {"apt-config", "cat", "find", "grep", "ls", "modinfo", "sh", "stat", "systemctl", "test"}
 MARK = "sabotaged"
