@@ -134,8 +134,12 @@ class Run:
         self.failed(work, data)
 
     def failed(self, work: Work, data: dict[str, Any]) -> None:
-        """The same, as a worker told it; it is on the screen already."""
-        work.fault = Fault(
+        """The same, as a worker told it; it is on the screen already.
+
+        What went wrong first is the reason. The rest may follow from it: after a package that was
+        not installed, a handler finds no service to restart.
+        """
+        work.fault = work.fault or Fault(
             type=str(data.get("type", "ToolFailure")),
             message=str(data.get("message", "")).removeprefix(f"{work.name}: "),
             hint=str(data.get("hint", "")),

@@ -100,6 +100,15 @@ def test_only_what_does_not_hold_is_converged(provision: Provision, world: World
     assert states(result)["gpu2"] == "joined"
 
 
+def test_what_went_wrong_first_is_the_reason(provision: Provision, world: World) -> None:
+    for errors, message in ((world.errors, "no such package"), (world.consequences, "no service")):
+        errors["converge", "gpu1"] = {"type": "NodeFault", "message": message, "hint": ""}
+    world.fresh = {"gpu1"}
+    fault = next(node.fault for node in provision().nodes if node.name == "gpu1")
+    assert fault is not None
+    assert fault.message == "no such package"
+
+
 def test_a_claim_that_will_not_hold_stops_its_node_alone(
     provision: Provision, world: World
 ) -> None:

@@ -22,6 +22,7 @@ class World:
     fresh: set[str] = field(default_factory=set)  # nodes on which nothing holds yet
     stubborn: set[str] = field(default_factory=set)
     errors: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    consequences: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     bad_proof: set[str] = field(default_factory=set)
     mute: set[str] = field(default_factory=set)  # nodes of which a worker says nothing
     boot: str = "boot-1"
@@ -41,6 +42,8 @@ class World:
                 continue
             if (kind, name) in self.errors:
                 feed(Event(what=What.ERROR, node=name, data=self.errors[kind, name]))
+                if (kind, name) in self.consequences:
+                    feed(Event(what=What.ERROR, node=name, data=self.consequences[kind, name]))
             else:
                 getattr(self, kind)(name, node, feed)
 
