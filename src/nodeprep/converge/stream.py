@@ -44,7 +44,7 @@ _NODE_FAULTS = (
     (r"Failed to fetch|Failed to update (apt )?cache|Could not connect|Connection timed out",
      "it does not reach a package mirror: check its network, and the addresses in the inventory"),
     (r"no repository of this node has",
-     "set a version that is there in the inventory, or a repository that keeps the old ones"),
+     "set a version that is there in the inventory, or a repository that has the wanted one"),
     (r"No package matching|Unable to locate package|no available installation candidate",
      "no repository of the node has that package or version: check /etc/apt and the inventory"),
 )  # fmt: skip

@@ -51,7 +51,6 @@ REPOSITORY_PACKAGES = (
     "apt-cacher-ng",
     "bc",
     "build-essential",
-    "ca-certificates",
     "cachefilesd",
     "chrony",
     "containerd",
@@ -69,7 +68,6 @@ REPOSITORY_PACKAGES = (
     "ipmitool",
     "irqbalance",
     "jq",
-    "kmod",
     "libopenmpi-dev",
     "linux-headers-cloud-amd64",
     "lvm2",
@@ -91,10 +89,13 @@ REPOSITORY_PACKAGES = (
 
 # In the image already, and in the repository too: a node that lost them can get them back.
 REINSTALLABLE_PACKAGES = (
+    "ca-certificates",
+    "kmod",
     "libpython3-stdlib",
     "libpython3.11-minimal",
     "libpython3.11-stdlib",
     "openssh-server",
+    "procps",
     "python3",
     "python3-apt",
     "python3-minimal",
