@@ -21,7 +21,7 @@ from nodeprep.model.profile import GpuPart, Profile
 SECONDS = 15
 ROUNDS = 6
 LOAD_S = {"stress": 15, "burnin": 300}  # at the gate's rate
-LOAD_TIME = {"poc": 180, "stress": 180, "burnin": 900}
+LOAD_TIME = {"stress": 180, "burnin": 900}
 LOCAL_COPY = "device_local_copy"
 SLOW = (
     "look at gpu.clocks_under_load, gpu.throttle_under_load and gpu.power_limit of that GPU; swap "
@@ -40,8 +40,7 @@ GEMM = (
 def test_every_gpu_multiplies_fast_enough_and_alike(proof: Proof, gpus: GpuPart) -> None:
     """FP16 on the tensor cores."""
     runs = parse_gemm(proof.run(GEMM, timeout_s=170))
-    if runs.keys() != set(range(gpus.count)):
-        raise Unknown(f"matrix products were measured on {len(runs)} of {gpus.count} GPUs")
+    _on_every_gpu(runs, gpus)
     _fast_enough(proof, "gpu.gemm_fp16", runs)
 
 
@@ -57,8 +56,7 @@ def rounds(
     script = inspect.getsource(matrix_load)
     command = ["python3", "-c", script, *map(str, (gpus.count, ROUNDS, products))]
     found = parse_rounds(proof.run(command, timeout_s=LOAD_TIME[level] - 10, once=True))
-    if found.keys() != set(range(gpus.count)):
-        raise Unknown(f"matrix products were measured on {len(found)} of {gpus.count} GPUs")
+    _on_every_gpu(found, gpus)
     return found
 
 
@@ -101,6 +99,11 @@ def test_every_gpu_copies_fast_enough_and_alike(proof: Proof, gpus: GpuPart) -> 
     proof.measured("gpu.memory_bandwidth", rates[slowest], at=f"at GPU{slowest}", action=SLOW)
     proof.attach(matrix=found.matrix())
     _alike(proof, "gpu.memory_spread", rates)
+
+
+def _on_every_gpu(found: Mapping[int, object], gpus: GpuPart) -> None:
+    if found.keys() != set(range(gpus.count)):
+        raise Unknown(f"matrix products were measured on {len(found)} of {gpus.count} GPUs")
 
 
 def _fast_enough(proof: Proof, measurement: str, runs: Mapping[int, Sequence[float]]) -> None:

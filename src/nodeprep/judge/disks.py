@@ -45,11 +45,10 @@ def compare(parts: tuple[DiskPart, ...], disks: tuple[Disk, ...] | None) -> tupl
 
 def _once(disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
     """A disk that is reached by two paths is one: both tell its serial and its WWN."""
-    found = {
-        (disk.serial, disk.wwn) if disk.serial and disk.wwn else number: disk
-        for number, disk in reversed(list(enumerate(disks)))
-    }
-    return tuple(disk for disk in disks if any(disk is one for one in found.values()))
+    found: dict[object, Disk] = {}
+    for number, disk in enumerate(disks):
+        found.setdefault((disk.serial, disk.wwn) if disk.serial and disk.wwn else number, disk)
+    return tuple(found.values())
 
 
 def _names(parts: tuple[DiskPart, ...]) -> list[str]:

@@ -48,6 +48,7 @@ PACKAGED = {
 }
 # No commands: libraries of packages ask these.
 LIBRARIES = {"cublas": "cuda.cublas"}
+_ANSWERING = {**HARDWARE, **PACKAGED, **LIBRARIES}
 # These fork, wait for signals and write the state themselves.
 DAEMONS = {
     "nvidia-persistenced": "daemons.persistenced",
@@ -70,7 +71,7 @@ def main(argv: list[str]) -> int:
     if name in DAEMONS:
         spoilt = _misbehave(boards.load()["tools"].get(name, {}))
         return _show(spoilt) if spoilt else int(_function(DAEMONS[name])(args))
-    if name not in {**HARDWARE, **PACKAGED, **LIBRARIES}:
+    if name not in _ANSWERING:
         sys.stderr.write("nodeprep-sim: no tool is called %r\n" % name)
         return 127
     return _show(answer(name, args))
@@ -79,7 +80,7 @@ def main(argv: list[str]) -> int:
 def answer(name: str, args: list[str]) -> Result:
     """What the tool `name` answers on this board; settings that it changes are kept."""
     os.environ["NODEPREP_SIM_TOOL"] = name
-    tool: Tool = _function({**HARDWARE, **PACKAGED, **LIBRARIES}[name])
+    tool: Tool = _function(_ANSWERING[name])
     before = boards.load()
     behaviour = before["tools"].get(name, {})
     spoilt = _misbehave(behaviour)

@@ -15,12 +15,16 @@ _LIBRARIES = {
 }
 
 
-@functools.cache
 def library(name: str) -> bytes:
     """The compiled one. CalledProcessError or FileNotFoundError when `cc` fails or is missing."""
+    return _compiled()[name]
+
+
+@functools.cache
+def _compiled() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         build(Path(folder))
-        return (Path(folder) / name).read_bytes()
+        return {name: (Path(folder) / name).read_bytes() for name in _LIBRARIES}
 
 
 def build(folder: Path) -> None:
