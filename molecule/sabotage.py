@@ -82,7 +82,9 @@ def output(claim: Any) -> Break:
 
 
 def module(claim: Any) -> Break:
-    return f"modprobe -r {claim.name}" if claim.loaded else None
+    """Past modprobe, which knows no module whose package is gone, and after those that use it."""
+    users = f"$(ls /sys/module/{claim.name}/holders)"
+    return f"rmmod {users} {claim.name}" if claim.loaded else None
 
 
 def mount(claim: Any) -> Break:

@@ -53,6 +53,7 @@ REPOSITORY_PACKAGES = (
     "build-essential",
     "cachefilesd",
     "chrony",
+    "clang-19",  # no role: tests build with it what needs nvcc
     "containerd",
     "curl",
     "dkms",

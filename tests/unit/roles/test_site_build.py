@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +81,21 @@ def test_claims_of_a_site_that_builds_from_source(site: Path) -> None:
     assert "openmpi-bin" not in packages
     assert str(packages["nodeprep-openmpi"].version).startswith("4.1.6+np")
     assert packages["nodeprep-ucx"].held
-    assert str(packages["nccl-tests"].version).startswith("2.13.10+np")
+    assert str(packages["nccl-tests"].version).startswith("2.13.6+np")
     assert packages["datacenter-gpu-manager"].version == "1:3.3.5"
     said = {c.name: c.expect for c in document.claims_of("openmpi") if isinstance(c, Output)}
     assert said["release of Open MPI"].startswith("^ompi:version:full:4[.]1[.]6")
     assert {"Open MPI for CUDA", "UCX for CUDA and GDRCopy"} <= said.keys()
     links = {c.name for c in document.claims_of("openmpi") if isinstance(c, Link)}
     assert "/usr/local/bin/mpirun" in links
+
+
+@pytest.mark.parametrize("role", ["openmpi", "gpu_tools"])
+def test_every_recipe_is_pinned_by_a_checksum(role: str) -> None:
+    values = yaml.safe_load((ROOT / f"roles/{role}/defaults/main.yml").read_text())
+    for recipe in values[f"{role}_recipes"]:
+        assert re.fullmatch(r"[0-9a-f]{64}", recipe["sha256"]), recipe["name"]
+        assert recipe["version"] in recipe["url"], recipe["name"]
 
 
 def test_the_distributions_packages_are_the_default() -> None:

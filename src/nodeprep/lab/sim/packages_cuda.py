@@ -157,7 +157,7 @@ def tools() -> list[Deb]:
     """Those of nccl-tests, nvbandwidth and OSU have no packages upstream: the names are our own."""
     perf = ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf", "alltoall_perf")
     return [
-        Deb("nccl-tests", "2.13.10-1", "NCCL tests", depends="libnccl2", part="nccl-tests",
+        Deb("nccl-tests", "2.13.6-1", "NCCL tests", depends="libnccl2", part="nccl-tests",
             tools=tuple("/usr/bin/" + name for name in perf)),
         Deb("nvbandwidth", "0.8-1", "Bandwidth measurements on NVIDIA GPUs", part="nvbandwidth",
             tools=("/usr/bin/nvbandwidth",)),

@@ -44,7 +44,7 @@ def _field(path: Path, *names: str) -> dict[str, str]:
         ("libnccl2", "2.21.5-1+cuda12.4"),
         ("gdrdrv-dkms", "2.4-1"),
         ("gdrcopy", "2.4-1"),
-        ("nccl-tests", "2.13.10-1"),
+        ("nccl-tests", "2.13.6-1"),
         ("nvbandwidth", "0.8-1"),
         ("datacenter-gpu-manager", "1:3.3.5"),
     ],
