@@ -82,7 +82,7 @@ def output(claim: Any) -> Break:
 
 
 def module(claim: Any) -> Break:
-    """Past modprobe, which knows no module whose package is gone, and after those that use it."""
+    """After the modules that use it."""
     users = f"$(ls /sys/module/{claim.name}/holders)"
     return f"rmmod {users} {claim.name}" if claim.loaded else None
 
@@ -135,6 +135,15 @@ def plan(claims: tuple[Claim, ...]) -> tuple[dict[str, str], dict[str, str]]:
     return how, why
 
 
+def _turn(claim: str) -> int:
+    """What takes tools away comes after what is broken with them; other answers come last."""
+    if "/module:" in claim:
+        return 0
+    if "/package:" in claim:
+        return 1
+    return 3 if "/output:" in claim else 2
+
+
 def red(node: str, file: Path) -> set[str]:
     """The claims that drift names."""
     words = ["nodeprep", "drift", str(file), "--limit", node, "--json"]
@@ -148,8 +157,7 @@ def red(node: str, file: Path) -> set[str]:
 def main(lab: str, node: str, file: Path) -> None:
     document = inventory.load(file, limit=node).documents[0]
     how, why = plan(document.claims)
-    # Tools are shadowed last: breaking the rest needs them.
-    order = sorted(how, key=lambda claim: ("/output:" in claim, "/package:" not in claim))
+    order = sorted(how, key=_turn)
     script = "".join(f"({how[claim]}) >/dev/null 2>&1\n" for claim in order)
     rack.execute(lab, node, ["sh", "-s"], text=script, timeout_s=900)
     seen = red(node, file)

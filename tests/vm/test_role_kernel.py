@@ -77,6 +77,15 @@ def test_an_argument_that_is_taken_out_of_the_menu_is_drift(provisioned: Site) -
     assert not drifted(provisioned)
 
 
+def test_a_file_of_the_driver_is_mended_where_its_module_holds(provisioned: Site) -> None:
+    file = "/etc/modprobe.d/60-nodeprep-nouveau.conf"
+    provisioned.rack.run("gpu1", "sh", "-c", f"echo '# changed' >>{file}")
+    assert drifted(provisioned).keys() == {f"nvidia_driver/file:{file}"}
+    _, nodes = provisioned.document("drift", "--fix", "--yes", "--limit", "gpu1")
+    assert not nodes["gpu1"]["fault"]
+    assert not drifted(provisioned)
+
+
 def test_a_kernel_without_the_driver_is_drift_before_it_is_booted(provisioned: Site) -> None:
     rack, before = provisioned.rack, boot_id(provisioned.rack, "gpu1")
     rack.run("gpu1", "sh", "-c", INSTALL.format(new=NEWER))
