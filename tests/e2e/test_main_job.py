@@ -164,19 +164,19 @@ class TestDrift:
         assert (code, nodes["gpu2"]["state"]) == (0, "joined")
 
     def test_what_keeps_apt_from_working_is_mended(self, site: Site) -> None:
-        """A dpkg that lost its power, and a library that somebody took out from under a tool."""
+        """A dpkg that lost its power, and a library that somebody took away from rsync."""
         site.rack.run(
             "gpu2",
             "sh",
             "-c",
             """
-            dpkg --remove htop && dpkg --remove --force-depends libjq1 &&
+            dpkg --remove nvme-cli && dpkg --remove --force-depends libpopt0 &&
             touch /var/lib/dpkg/updates/0001
         """,
         )
-        assert "base/package:htop" in unmet(site.document("drift")[1]["gpu2"])
+        assert "base/package:nvme-cli" in unmet(site.document("drift")[1]["gpu2"])
         site.run("drift", "--fix", "--yes", "--limit", "gpu2")
-        assert "ii  libjq1" in site.rack.run("gpu2", "dpkg", "--list", "libjq1")
+        assert "ii  libpopt0" in site.rack.run("gpu2", "dpkg", "--list", "libpopt0")
         code, nodes = site.document("provision", "--limit", "gpu2")
         assert (code, nodes["gpu2"]["state"]) == (0, "joined")
 
