@@ -121,6 +121,14 @@ SABOTAGE = {
 }
 
 
+APT_STUCK = """
+set -e
+dpkg --remove nvme-cli
+dpkg --remove --force-depends libpopt0
+touch /var/lib/dpkg/updates/0001
+"""
+
+
 class TestDrift:
     def test_it_names_exactly_what_was_broken(self, site: Site) -> None:
         for command in SABOTAGE.values():
@@ -165,15 +173,7 @@ class TestDrift:
 
     def test_what_keeps_apt_from_working_is_mended(self, site: Site) -> None:
         """A dpkg that lost its power, and a library that somebody took away from rsync."""
-        site.rack.run(
-            "gpu2",
-            "sh",
-            "-c",
-            """
-            dpkg --remove nvme-cli && dpkg --remove --force-depends libpopt0 &&
-            touch /var/lib/dpkg/updates/0001
-        """,
-        )
+        site.rack.run("gpu2", "sh", "-c", APT_STUCK)
         assert "base/package:nvme-cli" in unmet(site.document("drift")[1]["gpu2"])
         site.run("drift", "--fix", "--yes", "--limit", "gpu2")
         assert "ii  libpopt0" in site.rack.run("gpu2", "dpkg", "--list", "libpopt0")
