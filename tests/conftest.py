@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from nodeprep.errors import LabUnavailable
 from nodeprep.lab import faults
@@ -23,6 +24,12 @@ from nodeprep.lab.names import Tier
 from nodeprep.resources import site_dir
 
 TEST_LAB = "test"
+
+# No property is about time, and a machine may be busy.
+settings.register_profile(
+    "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("patient")
 
 
 @dataclass(frozen=True)

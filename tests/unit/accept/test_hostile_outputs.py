@@ -91,7 +91,7 @@ class TestNoise:
             assert parse(f"{text}\n{aside}\n") == said, aside
 
     @given(draw=st.data())
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=20)
     def test_damage_is_a_typed_error_or_a_result(
         self, printed: Printed, name: str, draw: st.DataObject
     ) -> None:
@@ -111,7 +111,7 @@ class TestNoise:
 @pytest.mark.parametrize("name", ["smi", "reader"])
 class TestDocument:
     @given(share=st.floats(0, 0.999))
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     def test_cut_short_it_is_no_document(self, printed: Printed, name: str, share: float) -> None:
         text = printed[name].rstrip()
         with pytest.raises((ParseError, reader.Failed)):

@@ -433,7 +433,7 @@ def test_garbage_in_the_health_document_is_a_typed_error(tmp_path: Path) -> None
     ).stdout  # fmt: skip
 
     @given(at=st.integers(0, len(text)), size=st.integers(0, 400), patch=st.text(max_size=6))
-    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+    @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
     def damaged(at: int, size: int, patch: str) -> None:
         try:
             parse_smi(text[:at] + patch + text[at + size :])

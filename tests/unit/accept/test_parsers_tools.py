@@ -239,7 +239,7 @@ PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
 
 
 class TestGarbage:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(name=st.sampled_from(sorted(PARSERS)), text=st.text(max_size=300))
     def test_any_text_is_a_typed_error(self, name: str, text: str) -> None:
         parser, _ = PARSERS[name]
@@ -249,7 +249,7 @@ class TestGarbage:
             return
         assert name.startswith("ethtool")  # `a: 1` is a counter
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(name=st.sampled_from(sorted(PARSERS)), draw=st.data())
     def test_damage_is_a_typed_error_or_a_result(self, name: str, draw: st.DataObject) -> None:
         parser, good = PARSERS[name]
@@ -261,7 +261,7 @@ class TestGarbage:
         except ParseError:
             return
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=80)
     @given(
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -35,7 +35,7 @@ from tests.unit.judge.layouts import (
 )
 
 ROOT = Path(__file__).parents[3]
-THOROUGH = settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+THOROUGH = settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
 WIPE = st.lists(SERIALS, max_size=4)
 NAMES = st.lists(SERIALS | st.just("nvme-A_S1"), min_size=1, max_size=3, unique=True)
 RULES = st.builds(
@@ -301,7 +301,7 @@ def _turns_red(decide: Callable[[CachedVolume, tuple[Disk, ...]], Decided]) -> N
         holds()
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
 @given(NODES, WIPE, RULES, st.randoms(use_true_random=False))
 def test_the_order_in_which_the_kernel_finds_disks_changes_nothing(
     layouts: list[Layout], wipe: list[str], rule: DiskRule, random: Any

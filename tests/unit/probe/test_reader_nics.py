@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeprep.judge.claims import judge
@@ -69,7 +69,6 @@ class TestParsers:
         assert parsed("virtio-features")["rx-checksumming"]["offered"] is False
         assert parsed("virtio-features")["tcp-segmentation-offload"]["offered"] is True
 
-    @settings(deadline=None)  # of a busy machine
     @given(st.sampled_from(NIC_GROUPS), st.text())
     def test_no_text_crashes_them(self, group: str, text: str) -> None:
         try:
@@ -79,7 +78,6 @@ class TestParsers:
         for setting in found.values():
             assert set(setting) == {"now", "max", "offered"}
 
-    @settings(deadline=None)  # of a busy machine
     @given(st.sampled_from(sorted(TEXTS)), st.data())
     def test_a_torn_text_never_makes_a_value_up(self, name: str, data: st.DataObject) -> None:
         group, whole = name.partition("-")[2], TEXTS[name]
@@ -139,7 +137,6 @@ class TestNic:
         (tree.bin / "ethtool").unlink()
         assert "not found" in self.read(tree, rings={"rx": 1})["error"]
 
-    @settings(deadline=None)  # of a busy machine
     @given(st.text(), st.sampled_from(NIC_GROUPS))
     def test_garbage_never_passes(self, text: str, group: str) -> None:
         value: Any = True if group in ("features", "pause") else 7
@@ -277,7 +274,6 @@ def test_names_of_interrupts(name: str, queue: Any) -> None:
     assert reader.queue_of(name) == queue
 
 
-@settings(deadline=None)  # of a busy machine
 @given(st.sets(st.integers(0, 1000)))
 def test_cpus_in_lists_and_masks(cpus: set[int]) -> None:
     assert reader.cpu_list(",".join(map(str, sorted(cpus)))) == sorted(cpus)
@@ -287,7 +283,6 @@ def test_cpus_in_lists_and_masks(cpus: set[int]) -> None:
     assert reader.cpu_mask(",".join(groups)) == sorted(cpus)
 
 
-@settings(deadline=None)  # of a busy machine
 @given(st.text(max_size=12))
 def test_no_text_crashes_the_lists(text: str) -> None:
     for parse in (reader.cpu_list, reader.cpu_mask):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nodeprep.accept.between.search import Group, Known, apart, neighbours, out, search, to_blame
 from tests.unit.accept.between.fleet import names
 
-EVERY = settings(deadline=None, max_examples=40)
+EVERY = settings(max_examples=40)
 
 
 class Fabric:
