@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeprep.accept.parsers.interrupts import parse_interrupts
@@ -66,7 +66,6 @@ def test_not_applicable_only_by_the_profile(rack: Rack) -> None:
     assert verdict.verdict is Outcome.UNKNOWN
 
 
-@settings(deadline=None)  # of a busy machine
 @given(st.text())
 def test_no_text_crashes_the_parser(text: str) -> None:
     try:

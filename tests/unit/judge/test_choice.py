@@ -242,7 +242,6 @@ def test_a_broken_chooser_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) 
 
     @settings(
         max_examples=3000,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
@@ -288,7 +287,6 @@ def test_a_twin_that_forgot_a_rule_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 def _turns_red(decide: Callable[[CachedVolume, tuple[Disk, ...]], Decided]) -> None:
     @settings(
         max_examples=20_000,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeprep.judge.claims import judge
@@ -298,7 +298,6 @@ class TestAgreement:
         group = path.stem.partition("-")[2]
         assert nic.parse(group, path.read_text()) == reader.parse_nic(group, path.read_text())
 
-    @settings(deadline=None)  # of a busy machine
     @given(st.sampled_from(sorted(nic.SHOW)), st.text() | st.sampled_from(
         [path.read_text() for path in sorted(TEXTS.glob("*.txt"))]))  # fmt: skip
     def test_with_the_reader_on_any_text(self, group: str, text: str) -> None:
@@ -319,7 +318,6 @@ class TestAgreement:
 
     VALUE = st.sampled_from([True, False, 0, 1, 80, 512, 4096, "max"])
 
-    @settings(deadline=None)  # of a busy machine
     @given(
         now=st.none() | st.booleans() | st.integers(0, 5000),
         most=st.none() | st.integers(0, 5000),
@@ -348,7 +346,6 @@ class TestAgreement:
         assert (verdict is Outcome.PASS) == (not differ and not impossible)
 
 
-@settings(deadline=None)  # of a busy machine
 @given(
     queues=st.integers(1, 70),
     cores=st.integers(1, 40),
@@ -388,7 +385,6 @@ def test_every_plan_passes_the_judge(queues: int, cores: int, threads: int, apar
         assert judge(claim, Reading(data={**data, "queues": heap})).verdict is Outcome.FAIL
 
 
-@settings(deadline=None)  # of a busy machine
 @given(st.integers(0, 300))
 def test_a_mask_is_what_the_kernel_reads(cpu: int) -> None:
     text = nic.masked(cpu)

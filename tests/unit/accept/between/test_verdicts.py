@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeprep.accept.between.figures import GroupFigures, Trouble
@@ -241,7 +241,6 @@ def test_bad_and_unknown_pairs_get_a_second_look() -> None:
     assert suspicious(fleet(4, pairs=pairs)) == set(pairs)
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(
     st.lists(st.tuples(st.none() | st.floats(0, 20), st.none() | st.floats(0, 20)), min_size=6,
              max_size=6),
