@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from nodeprep.lab.names import Tier
 from nodeprep.resources import site_dir
 
 TEST_LAB = "test"
+CLI = Path(sys.executable).with_name("nodeprep")
 
 # No property is about time, and a machine may be busy.
 settings.register_profile(
@@ -53,6 +55,17 @@ class Rack:
         if check:
             assert done.returncode == 0, f"{node}: {argv}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def inside(self, node: str, *argv: str) -> list[str]:
+        """The command that runs `argv` in a container, with the input and output of its own."""
+        return [str(CLI), "lab", "exec", "--name", self.name, node, "--", *argv]
+
+    def bring(self, node: str, folder: Path, there: str) -> None:
+        """All that is in `folder`, put into a folder of a container."""
+        unpack = self.inside(node, "sh", "-c", f"mkdir -p {there} && tar -C {there} -x")
+        with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as sender:
+            subprocess.run(unpack, stdin=sender.stdout, check=True, timeout=300)
+        assert sender.returncode == 0
 
     def logins(self, node: str) -> int:
         """How often the node's sshd let somebody in."""

@@ -27,7 +27,7 @@ LAB = "cuda"
 BIN = Path(sys.executable).parent
 DATA = Path(__file__).parents[1] / "data" / "cuda"
 HOME = "/opt/cuda"
-ARCHIVE = "/opt/nccl-tests.tar.gz"
+SOURCES = "/opt/sources"
 
 
 @pytest.fixture(scope="module")
@@ -44,28 +44,18 @@ def recipe(source: Path) -> dict[str, Any]:
     mine = next(one for one in recipes if one["name"] == "nccl-tests")
     return {
         **mine,
-        "url": f"file://{ARCHIVE}",
+        "url": f"file://{SOURCES}/{source.name}",
         "sha256": hashlib.sha256(source.read_bytes()).hexdigest(),
         "build_depends": [*mine["build_depends"], CLANG],
     }
-
-
-def put(lab: Rack, pack: list[str], unpack: str) -> None:
-    """What `pack` writes goes to `unpack` on the node."""
-    lab_exec = [str(BIN / "nodeprep"), "lab", "exec", "--name", lab.name, "gpu1", "--"]
-    with subprocess.Popen(pack, stdout=subprocess.PIPE) as sender:
-        subprocess.run(
-            [*lab_exec, "sh", "-c", unpack], stdin=sender.stdout, check=True, timeout=120
-        )
-    assert sender.returncode == 0
 
 
 @pytest.fixture(scope="module")
 def lab(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rack]:
     home = toolkit(tmp_path_factory.mktemp("cuda"))
     with standing(LAB, gpus=1, nas=0) as found:
-        put(found, ["tar", "-C", str(home), "-c", "."], f"mkdir {HOME} && tar -C {HOME} -x")
-        put(found, ["cat", str(source)], f"cat >{ARCHIVE}")
+        found.bring("gpu1", home, HOME)
+        found.bring("gpu1", source.parent, SOURCES)
         yield found
 
 

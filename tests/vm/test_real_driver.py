@@ -86,13 +86,10 @@ def compiled(archives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive of DKMS's source and of what it built of it."""
     built = tmp_path_factory.mktemp("compiled") / "dkms.tar.gz"
     with standing("driverbuild", gpus=1, nas=0) as lab:
-        into = [str(BIN / "nodeprep"), "lab", "exec", "--name", lab.name, "gpu1", "--"]
-        with subprocess.Popen(["tar", "-C", str(archives), "-c", "."], stdout=-1) as sender:
-            unpack = ["sh", "-c", f"mkdir {THERE} && tar -C {THERE} -x"]
-            subprocess.run([*into, *unpack], stdin=sender.stdout, check=True, timeout=120)
+        lab.bring("gpu1", archives, THERE)
+        build = lab.inside("gpu1", "sh", "-c", BUILD.format(there=THERE))
         with built.open("wb") as file:
-            script = BUILD.format(there=THERE)
-            subprocess.run([*into, "sh", "-c", script], stdout=file, check=True, timeout=3600)
+            subprocess.run(build, stdout=file, check=True, timeout=3600)
     return built
 
 
