@@ -35,6 +35,14 @@ version=${{PWD##*-}} kernel=$(basename /usr/src/linux-headers-*-cloud-amd64)
 dkms build -m nvidia-current -v $version -k ${{kernel#linux-headers-}}
 tar -C / -cz usr/src/nvidia-current-$version var/lib/dkms/nvidia-current >&3
 """
+# The machine's apt has the packages; its DKMS has what was compiled, and compiles nothing by itself.
+UNPACK = """
+mv {there}/non-free/* {there}
+echo 'deb [trusted=yes] file:{there} ./' >/etc/apt/sources.list.d/non-free.list
+mkdir -p /etc/dkms
+touch /etc/dkms/no-autoinstall
+tar -C / -xzf /srv/dkms.tar.gz
+"""
 
 
 @pytest.fixture(scope="module")
@@ -105,16 +113,7 @@ def machine(
         assert code == 0, nodes["gpu1"]["fault"]
         copy(site, archives, f"{THERE}/")
         copy(site, compiled, "/srv/dkms.tar.gz")
-        lab.run(
-            "gpu1",
-            "sh",
-            "-c",
-            f"""
-            mv {THERE}/non-free/* {THERE} &&
-            echo 'deb [trusted=yes] file:{THERE} ./' >/etc/apt/sources.list.d/non-free.list &&
-            mkdir -p /etc/dkms && touch /etc/dkms/no-autoinstall && tar -C / -xzf /srv/dkms.tar.gz
-        """,
-        )
+        lab.run("gpu1", "sh", "-e", "-c", UNPACK.format(there=THERE))
         yield site
 
 
