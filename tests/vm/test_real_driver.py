@@ -35,7 +35,7 @@ version=${{PWD##*-}} kernel=$(basename /usr/src/linux-headers-*-cloud-amd64)
 dkms build -m nvidia-current -v $version -k ${{kernel#linux-headers-}}
 tar -C / -cz usr/src/nvidia-current-$version var/lib/dkms/nvidia-current >&3
 """
-# The machine's apt has the packages; its DKMS has what was compiled, and compiles nothing by itself.
+# The machine's apt has the packages; its DKMS has what was compiled, and compiles nothing itself.
 UNPACK = """
 mv {there}/non-free/* {there}
 echo 'deb [trusted=yes] file:{there} ./' >/etc/apt/sources.list.d/non-free.list
