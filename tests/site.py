@@ -53,6 +53,15 @@ class Site:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def copy(self, here: Path, node: str, there: str) -> None:
+        """A file or a folder, put onto a node that nodeprep has reached before."""
+        words = ["-b", "-m", "ansible.builtin.copy", "-a", f"src={here} dest={there}"]
+        done = subprocess.run(
+            [BIN / "ansible", "-i", self.inventory, node, *words],
+            capture_output=True, text=True, check=False, timeout=1800,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
 
 def unmet(node: dict[str, Any]) -> set[str]:
     return {v["claim"] for v in node["verdicts"] if v["verdict"] in ("fail", "unknown")}

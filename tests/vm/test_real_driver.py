@@ -9,7 +9,6 @@ module must say so when it is loaded, and no claim about the GPUs may pass.
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from tests.conftest import standing
 from tests.site import Site, unmet
 
 pytestmark = pytest.mark.vm
-BIN = Path(sys.executable).parent
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 WANTED = ("nvidia-kernel-dkms", "nvidia-smi", "nvidia-persistenced")
 THERE = "/srv/non-free"
@@ -111,8 +109,8 @@ def machine(
         say(site, versions(archives))
         code, nodes = site.document("provision", "--yes", "--to", "reach")
         assert code == 0, nodes["gpu1"]["fault"]
-        copy(site, archives, f"{THERE}/")
-        copy(site, compiled, "/srv/dkms.tar.gz")
+        site.copy(archives, "gpu1", f"{THERE}/")
+        site.copy(compiled, "gpu1", "/srv/dkms.tar.gz")
         lab.run("gpu1", "sh", "-e", "-c", UNPACK.format(there=THERE))
         yield site
 
@@ -128,15 +126,6 @@ def say(site: Site, found: dict[str, str]) -> None:
         "nvidia_driver_module_file": "nvidia-current",
     }
     site.inventory.write_text(yaml.safe_dump(data))
-
-
-def copy(site: Site, here: Path, there: str) -> None:
-    words = ["-b", "-m", "ansible.builtin.copy", "-a", f"src={here} dest={there}"]
-    done = subprocess.run(
-        [BIN / "ansible", "-i", site.inventory, "gpu1", *words],
-        capture_output=True, text=True, check=False, timeout=1800,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_role_installs_the_real_driver_for_the_running_kernel(

@@ -9,7 +9,8 @@ from nodeprep.model.profile import Profile
 
 # Each address of the NIC's device that is there, with its type: `gid index: type`.
 GIDS = """\
-cd /sys/class/net/{nic}/device/infiniband/*/ports/1/gid_attrs/types || exit 1
+link=$(rdma link show | sed -n 's,^link \\([^ ]*\\) .* netdev {nic}\\( .*\\)*$,\\1,p')
+cd /sys/class/infiniband/${{link%/*}}/ports/${{link#*/}}/gid_attrs/types || exit 1
 for one in *; do type=$(cat $one 2>/dev/null) && echo "gid $one: $type"; done; echo read"""
 
 

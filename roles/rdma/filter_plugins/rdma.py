@@ -6,6 +6,10 @@ from typing import Any
 
 Claim = dict[str, Any]
 PRIORITIES = 8
+# Device and port behind an interface, such as mlx5_0/1: two NICs in a bond have one device, and a
+# device may have several ports, so `rdma` is asked, not the interface's own folder in sysfs.
+_LINK = "link=$(rdma link show | sed -n 's,^link \\([^ ]*\\) .* netdev {name}\\( .*\\)*$,\\1,p')"
+_PORT = "${link%/*}/ports/${link#*/}"
 
 
 def names(nics: list[dict[str, Any]]) -> list[str]:
@@ -24,14 +28,14 @@ def _state(name: str) -> Claim:
     return {
         "name": f"link of {name}",
         "argv": ["rdma", "link", "show"],
-        "expect": rf"^link \S+ state ACTIVE physical_state LINK_UP netdev {name}\b",
+        "expect": rf"^link \S+ state ACTIVE physical_state LINK_UP netdev {name}( |$)",
     }
 
 
 def _rate(name: str, mbps: int) -> Claim:
     return {
         "name": f"rate of {name}",
-        "argv": ["sh", "-c", f"cat /sys/class/net/{name}/device/infiniband/*/ports/1/rate"],
+        "argv": ["sh", "-c", f"{_LINK.format(name=name)}; cat /sys/class/infiniband/{_PORT}/rate"],
         "expect": rf"^{mbps / 1000:g}(\.0)? Gb/sec",
     }
 
@@ -63,11 +67,10 @@ def _dscp(name: str, dscp: int, priority: int) -> Claim:
 
 
 def _roce(name: str, tos: int) -> Claim:
-    device = f"$(ls /sys/class/net/{name}/device/infiniband)"
-    port = f"/sys/kernel/config/rdma_cm/{device}/ports/1"
+    read = f"cd /sys/kernel/config/rdma_cm/{_PORT} && cat default_roce_mode default_roce_tos"
     return {
         "name": f"RoCE defaults of {name}",
-        "argv": ["sh", "-c", f"cd {port} && cat default_roce_mode default_roce_tos"],
+        "argv": ["sh", "-c", f"{_LINK.format(name=name)}; {read}"],
         "expect": rf"RoCE v2\n{tos}$",
     }
 

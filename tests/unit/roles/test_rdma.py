@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,34 @@ def test_each_is_green_and_red(
     assert said(claim, "") is Outcome.UNKNOWN
     assert said(claim, good, rc=1) is Outcome.FAIL
     assert judge(claim, Reading(error="dcb: not found")).verdict is Outcome.UNKNOWN
+
+
+MANY = (
+    "link mlx5_2/1 state ACTIVE physical_state LINK_UP netdev ens1f0np01 \n"
+    "link mlx5_0/2 state ACTIVE physical_state LINK_UP netdev ens1f0np0 \n"
+    "link mlx5_3/1 state ACTIVE physical_state LINK_UP netdev ens1f0np0.100 \n"
+    "link ibp1s0/1 subnet_prefix fe80:0000:0000:0000 lid 5 state ACTIVE physical_state LINK_UP \n"
+)
+
+
+@pytest.mark.parametrize("listed", [MANY, MANY.replace("np0 \n", "np0\n"), "", MANY[:65]])
+def test_device_and_port_are_those_of_the_interface(
+    tmp_path: Path, claims: dict[str, Claim], listed: str
+) -> None:
+    program = tmp_path / "rdma"
+    program.write_text(f"#!/bin/sh\nprintf '%s' '{listed}'\n")
+    program.chmod(0o755)
+    wanted = "mlx5_0/2\n" if "netdev ens1f0np0\n" in listed.replace(" \n", "\n") else "\n"
+    for name in ("rate of ens1f0np0", "RoCE defaults of ens1f0np0"):
+        claim = claims[name]
+        assert isinstance(claim, Output)
+        find = claim.argv[2].partition(";")[0]
+        done = subprocess.run(
+            ["sh", "-c", f'{find}; echo "$link"'],
+            env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout == wanted
 
 
 def test_what_the_fabric_lacks_is_set_by_the_unit(claims: dict[str, Claim]) -> None:
