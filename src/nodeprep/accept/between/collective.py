@@ -54,9 +54,11 @@ exit "$(cat "{folder}/end.$node" 2>/dev/null || echo 0)"
 """
 _FOLDER = """\
 mkdir -m 700 {folder} || exit 3
+# Moved away first: rm gives up on a folder that a daemon's end is just being written into.
+gone() {{ mv {folder} {folder}.gone 2>/dev/null; rm -rf {folder}.gone; }}
 # Without the folder the agents end, and mpirun waits for them.
-trap 'kill $job 2>/dev/null; rm -rf {folder}; wait $job; exit 143' HUP INT TERM
-trap 'rm -rf {folder}' EXIT
+trap 'kill $job 2>/dev/null; gone; wait $job; exit 143' HUP INT TERM
+trap gone EXIT
 cat > {folder}/agent <<'EOF'
 {agent}EOF
 chmod 700 {folder}/agent

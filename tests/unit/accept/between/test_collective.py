@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
 
@@ -149,3 +152,21 @@ def test_a_mpirun_that_calls_for_nobody_says_why_itself() -> None:
     assert found.trouble is not None
     assert "not enough slots" in found.trouble.why
     assert second.ran == []
+
+
+def test_nothing_is_left_of_it_though_a_daemon_ends_in_the_same_moment(tmp_path: Path) -> None:
+    for tool in ("mpirun", "all_reduce_perf"):
+        (tmp_path / tool).write_text("#!/bin/sh\nsleep 0.02\n")
+        (tmp_path / tool).chmod(0o755)
+    for _ in range(10):
+        first = Fake("gpu1")
+        reduced(first, Fake("gpu2"))
+        launch = next(command for command, _ in first.ran if "mpirun -np" in command)
+        end = next(command for command, _ in first.ran if command.startswith("echo "))
+        folder = Path(re.findall(r"/tmp/nodeprep-mpi\.\w+", launch)[0])
+        job = subprocess.Popen(["sh", "-c", launch.replace(" PATH=", f" PATH={tmp_path}:", 1)])
+        while job.poll() is None:
+            ends = ["sh", "-c", f"for _ in $(seq 99); do {end}; done"]
+            subprocess.run(ends, stderr=DEVNULL, check=False)
+        assert job.wait() == 0
+        assert list(folder.parent.glob(f"{folder.name}*")) == []
