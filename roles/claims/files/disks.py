@@ -282,6 +282,12 @@ def volumes() -> List[Data]:
 
 
 def look(kind: str = "") -> Data:
+    # While udev is at work, as after a boot, disks lack names and lsblk their signatures.
+    if os.path.exists("/run/udev/queue"):
+        try:
+            settle()
+        except Failed:
+            pass  # a disk without a name is refused
     entries = lsblk()
     ids = links(BY_ID)
     disks = parse(entries, ids)

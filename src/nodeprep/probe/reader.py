@@ -1316,7 +1316,17 @@ def hardware_board(node: Node) -> Data:
 _LSBLK = "NAME,TYPE,SIZE,SERIAL,WWN,MODEL,TRAN,ROTA,FSTYPE,PTTYPE,MOUNTPOINT"
 
 
+def _udev_settles(node: Node) -> None:
+    """While udev is at work, as after a boot, disks lack names and lsblk their signatures."""
+    if os.path.exists(node.at("/run/udev/queue")):
+        try:
+            run(node, ["udevadm", "settle", "--timeout=20"], TOOL_S)
+        except Failed:
+            pass  # a disk without a name is refused
+
+
 def hardware_disks(node: Node) -> Data:
+    _udev_settles(node)
     argv = ["lsblk", "-J", "-b", "-o", _LSBLK + "S"]
     code, out, err = run(node, argv, TOOL_S)
     if code != 0 and "unknown column" in err:  # util-linux before 2.37

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -305,6 +306,23 @@ class TestBase:
     def test_a_clock_that_follows_nothing(self, rack: Rack) -> None:
         rack.says("chronyc", GOOD["chronyc"].stdout.replace("Normal", "Not synchronised"))
         assert red(rack.prove("base")).keys() == {"clock.synchronised"}
+
+    @pytest.mark.parametrize("settles", [True, False])
+    def test_a_chronyd_that_just_started_is_given_seconds(
+        self, rack: Rack, tmp_path: Path, settles: bool
+    ) -> None:
+        good, waited = GOOD["chronyc"].stdout, tmp_path / "waited"
+        (tmp_path / "good").write_text(good)
+        (tmp_path / "fresh").write_text(re.sub(r"(Root dispersion *): .*", r"\1: 5.9 s", good))
+        del rack.node.answers["chronyc"]
+        rack.tool(
+            "chronyc",
+            f'case "$*" in *waitsync*) {"touch" if settles else ":"} {waited}; exit 1;; esac\n'
+            f"[ -e {waited} ] && cat {tmp_path}/good || cat {tmp_path}/fresh; exit 0",
+        )
+        found = rack.prove("base").proof("clock.synchronised")
+        assert found.verdict is (Outcome.PASS if settles else Outcome.FAIL)
+        assert ("right to 5.9" in found.read) is not settles
 
     def test_a_clock_of_the_hosts_kernel_is_not_the_nodes(self, rack: Rack) -> None:
         found = rack.prove("base", on=profile()).proof("clock.synchronised")

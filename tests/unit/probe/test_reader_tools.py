@@ -304,6 +304,28 @@ class TestHardware:
         assert disks["vdc"]["transport"] == "virtio"
         assert disks["sdb"]["rotational"] is True
 
+    def test_disks_are_read_when_udev_has_named_them(self, tree: Tree) -> None:
+        entry = {"name": "sda", "type": "disk", "size": 1000}
+        tree.tool("lsblk", json.dumps({"blockdevices": [entry]}))
+        tree.link("/dev/disk/by-id/later", "../../sda")
+        links = tree.root / "dev/disk"
+        links.rename(tree.root / "unnamed")
+        tree.tool("udevadm", sh=f"/bin/mv {tree.root}/unnamed {links}")
+        assert tree.hardware()["disks"][0]["ids"] == []  # nothing is under way
+        tree.write("/run/udev/queue", "")
+        assert tree.hardware()["disks"][0]["ids"] == ["later"]
+
+    @pytest.mark.parametrize("settle", ["exit 1", None])
+    def test_disks_are_read_though_udev_does_not_settle(
+        self, tree: Tree, settle: str | None
+    ) -> None:
+        entry = {"name": "sda", "type": "disk", "size": 1000}
+        tree.tool("lsblk", json.dumps({"blockdevices": [entry]}))
+        tree.write("/run/udev/queue", "")
+        if settle:
+            tree.tool("udevadm", sh=settle)
+        assert tree.hardware()["disks"][0]["ids"] == []
+
     @pytest.mark.parametrize(
         ("name", "told", "files", "way"),
         [
